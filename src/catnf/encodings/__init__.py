@@ -1,0 +1,18 @@
+"""Categories to latents and back."""
+
+from catnf.encodings.dequantization import DequantizationEncoding
+from catnf.encodings.encoding import Encoded, Encoding
+from catnf.encodings.joint import JointEncoding
+from catnf.encodings.linear_flow import LinearFlowEncoding
+from catnf.encodings.mixture import MixtureEncoding
+from catnf.encodings.variational import VariationalEncoding
+
+__all__ = [
+    "DequantizationEncoding",
+    "Encoded",
+    "Encoding",
+    "JointEncoding",
+    "LinearFlowEncoding",
+    "MixtureEncoding",
+    "VariationalEncoding",
+]

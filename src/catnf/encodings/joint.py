@@ -1,0 +1,43 @@
+"""Encoder and decoder that both see the whole example: the encoding of Latent NF (a baseline)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context
+from catnf.encodings.encoding import Encoded, Encoding
+from catnf.nets.linear import lookup, select
+
+
+class JointEncoding(Encoding):
+    """`q(z|x)` is a logistic whose mean and scale a network finds from all categories; `p(x|z)` is a
+    network over all latents, so that interactions can hide in the decoder.
+
+    Args:
+        categories: the number of categories.
+        channels: latent channels of an element.
+        encoder: `(embedded x, ctx) -> [batch, elements, 2 * channels]`.
+        decoder: `(z, ctx) -> [batch, elements, categories]`.
+        features: width of the category embedding.
+    """
+
+    def __init__(
+        self, categories: int, channels: int, encoder: nn.Module, decoder: nn.Module, features: int
+    ) -> None:
+        super().__init__(categories, channels)
+        self.embedding = nn.Parameter(torch.randn(categories, features))
+        # A table beside the network separates the categories from the first step on.
+        self.means = nn.Parameter(torch.randn(categories, channels) * (4.0 / channels**0.5))
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
+        change, raw = self.encoder(lookup(self.embedding, x), ctx).float().chunk(2, dim=-1)
+        log_scale = torch.tanh(raw)
+        z = ctx.hide(lookup(self.means, x) + change + noise * log_scale.exp())
+        log_density = ctx.total(self.noise.log_prob(noise) - log_scale)
+        return Encoded(z, ctx.total(select(self.posterior(z, ctx), x)), log_density)
+
+    def posterior(self, z: Tensor, ctx: Context) -> Tensor:
+        return torch.log_softmax(self.decoder(z, ctx).float(), dim=-1)

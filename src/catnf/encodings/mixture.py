@@ -1,0 +1,53 @@
+"""One logistic per category."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context
+from catnf.encodings.encoding import Encoded, Encoding
+from catnf.nets.linear import lookup, select
+
+
+class MixtureEncoding(Encoding):
+    r"""Every category is a logistic with a learned mean and scale; the decoder is Bayes' rule.
+
+    `q(z|x) = prod_d logistic(z_d; mean_d(x), scale_d(x))` and
+    `p(x|z) = prior(x) q(z|x) / sum_y prior(y) q(z|y)`.
+
+    Args:
+        frequencies: the prior over categories, `[categories]`, their frequencies in the training data.
+        channels: latent channels of an element.
+        decoder: `None` for Bayes' rule, or a network `z -> logits [batch, elements, categories]`.
+    """
+
+    compile_unit = True
+    log_prior: Tensor
+
+    def __init__(self, frequencies: Tensor, channels: int, decoder: nn.Module | None = None) -> None:
+        super().__init__(len(frequencies), channels)
+        self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
+        # Wide means: categories that start at the same spot are slow to separate.
+        self.means = nn.Parameter(torch.randn(self.categories, channels) * (4.0 / math.sqrt(channels)))
+        self.raw_log_scales = nn.Parameter(torch.zeros(self.categories, channels))
+        self.decoder = decoder
+
+    def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
+        log_scales = torch.tanh(self.raw_log_scales)
+        parameters = lookup(torch.cat([self.means, log_scales], dim=-1), x)
+        mean, log_scale = parameters.chunk(2, dim=-1)
+        z = mean + noise * log_scale.exp()
+        log_density = (self.noise.log_prob(noise) - log_scale).sum(-1)
+        log_posterior = select(self.posterior(z, ctx), x)
+        return Encoded(ctx.hide(z), ctx.total(log_posterior), ctx.total(log_density))
+
+    def posterior(self, z: Tensor, ctx: Context) -> Tensor:
+        if self.decoder is not None:
+            return torch.log_softmax(self.decoder(z).float(), dim=-1)
+        log_scales = torch.tanh(self.raw_log_scales)
+        standard = (z.unsqueeze(-2) - self.means) * torch.exp(-log_scales)
+        log_density = self.noise.log_prob(standard).sum(-1) - log_scales.sum(-1)
+        return torch.log_softmax(log_density + self.log_prior, dim=-1)

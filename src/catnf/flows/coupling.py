@@ -1,0 +1,140 @@
+"""Coupling layers: one part of the latents decides how the other part is transformed."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context
+from catnf.flows.masks import Mask
+from catnf.flows.mixture import Mixture, mixture_logit, mixture_logit_inverse
+from catnf.flows.transform import Transform
+
+
+class ScaleBound(nn.Module):
+    """Keeps a predicted log-scale `s` within a learned range: `tanh(s / max(e^f, 1)) * e^f`.
+
+    Args:
+        shape: the trailing shape of the log-scales, one learned `f` for each.
+    """
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.log_range = nn.Parameter(torch.zeros(shape))
+
+    def forward(self, s: Tensor) -> Tensor:
+        limit = self.log_range.exp()
+        return torch.tanh(s / limit.clamp(min=1.0)) * limit
+
+
+class Coupling(Transform):
+    """What couplings share: the mask, the conditioner and the shape of its output.
+
+    Args:
+        conditioner: a module `(kept, ctx) -> [batch, elements, changed * parameters]`.
+        channels: latent channels.
+        mask: which channels or elements are kept.
+        parameters: numbers that one transformed latent needs.
+    """
+
+    def __init__(self, conditioner: nn.Module, channels: int, mask: Mask, parameters: int) -> None:
+        super().__init__()
+        self.conditioner = conditioner
+        self.mask = mask
+        self.changed = mask.changed_channels(channels)
+        self.parameters_each = parameters
+
+    def predict(self, z: Tensor, ctx: Context) -> Tensor:
+        """The conditioner's output in float32, `[batch, elements, changed, parameters]`."""
+        out = self.conditioner(self.mask.kept(z), ctx).float()
+        return out.view(ctx.batch, ctx.elements, self.changed, self.parameters_each)
+
+    def finish(self, z: Tensor, new: Tensor, ctx: Context) -> Tensor:
+        """Put the transformed part back beside the kept one."""
+        return ctx.hide(self.mask.join(z, new))
+
+
+class AffineCoupling(Coupling):
+    """`z * exp(s) + t` with `s`, `t` predicted from the kept part."""
+
+    def __init__(self, conditioner: nn.Module, channels: int, mask: Mask) -> None:
+        super().__init__(conditioner, channels, mask, parameters=2)
+        self.bound = ScaleBound(self.changed)
+
+    @staticmethod
+    def outputs(channels: int, mask: Mask) -> int:
+        """The number of outputs that the conditioner must have."""
+        return 2 * mask.changed_channels(channels)
+
+    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        shift, log_scale = self._affine(z, ctx)
+        new = (self.mask.changed(z) + shift) * log_scale.exp()
+        return self.finish(z, new, ctx), ctx.total(self.mask.select(log_scale))
+
+    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
+        shift, log_scale = self._affine(z, ctx)
+        return self.finish(z, self.mask.changed(z) * torch.exp(-log_scale) - shift, ctx)
+
+    def _affine(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        shift, log_scale = self.predict(z, ctx).unbind(-1)
+        return shift, self.bound(log_scale)
+
+
+class MixtureCoupling(Coupling):
+    """The distribution function of a mixture of logistics, its logit, then an affine map.
+
+    `y = (logit F(z) + t) * exp(s)`; everything is predicted from the kept part. The inverse counts the
+    roots that did not converge in `unconverged`, which models read once after sampling.
+
+    Args:
+        conditioner: a module `(kept, ctx) -> [batch, elements, outputs]`.
+        channels: latent channels.
+        mask: which channels or elements are kept.
+        mixtures: logistics in a mixture.
+    """
+
+    unconverged: Tensor
+
+    def __init__(self, conditioner: nn.Module, channels: int, mask: Mask, mixtures: int) -> None:
+        super().__init__(conditioner, channels, mask, parameters=2 + 3 * mixtures)
+        self.mixtures = mixtures
+        self.bound = ScaleBound(self.changed)
+        self.mixture_bound = ScaleBound(self.changed, mixtures)
+        # Components that start apart can specialise; identical ones would receive identical gradients.
+        self.spread = nn.Parameter(torch.linspace(-1.5, 1.5, mixtures).repeat(self.changed, 1))
+        self.register_buffer("unconverged", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    @staticmethod
+    def outputs(channels: int, mask: Mask, mixtures: int) -> int:
+        """The number of outputs that the conditioner must have."""
+        return (2 + 3 * mixtures) * mask.changed_channels(channels)
+
+    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        shift, log_scale, mixture = self._prediction(z, ctx)
+        logit, log_derivative = mixture_logit(self.mask.changed(z), mixture)
+        logdet = ctx.total(self.mask.select(log_derivative + log_scale))
+        return self.finish(z, (logit + shift) * log_scale.exp(), ctx), logdet
+
+    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
+        shift, log_scale, mixture = self._prediction(z, ctx)
+        logit = self.mask.changed(z) * torch.exp(-log_scale) - shift
+        root = mixture_logit_inverse(logit, mixture)
+        self.unconverged += (~root.converged).sum()
+        return self.finish(z, root.value, ctx)
+
+    def _prediction(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Mixture]:
+        out = self.predict(z, ctx)
+        logits, means, log_scales = out[..., 2:].unflatten(-1, (3, self.mixtures)).unbind(-2)
+        mixture = Mixture(logits, means + self.spread, self.mixture_bound(log_scales))
+        return out[..., 0], self.bound(out[..., 1]), mixture
+
+
+def unconverged_roots(module: nn.Module) -> int:
+    """How many roots did not converge in all mixture couplings of `module` since the last call."""
+    counters = [m.unconverged for m in module.modules() if isinstance(m, MixtureCoupling)]
+    if not counters:
+        return 0
+    total = int(torch.stack(counters).sum())
+    for counter in counters:
+        counter.zero_()
+    return total

@@ -1,0 +1,93 @@
+"""Which part of the latents a coupling keeps and which it transforms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Mask(Protocol):
+    """Splits latents `[batch, elements, channels]` for a coupling."""
+
+    def conditioner_channels(self, channels: int) -> int:
+        """Channels that the conditioner gets to see."""
+
+    def changed_channels(self, channels: int) -> int:
+        """Channels that are transformed."""
+
+    def kept(self, z: Tensor) -> Tensor:
+        """The conditioner's input `[batch, elements, conditioner_channels]`."""
+
+    def changed(self, z: Tensor) -> Tensor:
+        """The latents to transform `[batch, elements, changed_channels]`."""
+
+    def join(self, z: Tensor, new: Tensor) -> Tensor:
+        """`z` with its changed part replaced by `new`."""
+
+    def select(self, values: Tensor) -> Tensor:
+        """Zero `values: [batch, elements, changed_channels]` where nothing is transformed."""
+
+
+@dataclass(frozen=True)
+class ChannelMask:
+    """The first half of the channels (rounded down) conditions the other half.
+
+    The split is the same for every element, so couplings stay permutation-equivariant.
+    """
+
+    def conditioner_channels(self, channels: int) -> int:
+        return channels // 2
+
+    def changed_channels(self, channels: int) -> int:
+        return channels - channels // 2
+
+    def kept(self, z: Tensor) -> Tensor:
+        return z[..., : z.shape[-1] // 2]
+
+    def changed(self, z: Tensor) -> Tensor:
+        return z[..., z.shape[-1] // 2 :]
+
+    def join(self, z: Tensor, new: Tensor) -> Tensor:
+        return torch.cat([self.kept(z), new], dim=-1)
+
+    def select(self, values: Tensor) -> Tensor:
+        return values
+
+
+@dataclass(frozen=True)
+class ChessMask:
+    """Every other element conditions its neighbours; works with a single channel.
+
+    Args:
+        parity: 0 transforms the odd elements, 1 the even ones.
+    """
+
+    parity: int
+
+    def conditioner_channels(self, channels: int) -> int:
+        return channels + 1
+
+    def changed_channels(self, channels: int) -> int:
+        return channels
+
+    def kept(self, z: Tensor) -> Tensor:
+        # A kept latent may be zero, so the conditioner is also told which elements it sees.
+        keep = self._keep(z)
+        return torch.cat([z * keep, keep.expand(z.shape[0], -1, 1)], dim=-1)
+
+    def changed(self, z: Tensor) -> Tensor:
+        return z
+
+    def join(self, z: Tensor, new: Tensor) -> Tensor:
+        keep = self._keep(z)
+        return z * keep + new * (1.0 - keep)
+
+    def select(self, values: Tensor) -> Tensor:
+        return values * (1.0 - self._keep(values))
+
+    def _keep(self, z: Tensor) -> Tensor:
+        index = torch.arange(z.shape[1], device=z.device)
+        return ((index + self.parity) % 2 == 0).to(z.dtype).view(1, -1, 1)

@@ -1,0 +1,63 @@
+"""The contract of invertible maps, and their composition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context
+
+
+class Transform(nn.Module):
+    """An invertible map on latents `z: [batch, elements, channels]`."""
+
+    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        """Map `z` and give the log-determinant of the Jacobian, `[batch]`, summed over real elements."""
+        raise NotImplementedError
+
+    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
+        """Undo `forward`."""
+        raise NotImplementedError
+
+    def initialize(self, z: Tensor, ctx: Context) -> Tensor:
+        """Set data-dependent parameters from latents `z`, and return what `forward` makes of them."""
+        return self(z, ctx)[0]
+
+    if TYPE_CHECKING:  # nn.Module types calls as Any
+
+        def __call__(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]: ...
+
+
+class Sequential(Transform):
+    """Transforms applied one after another."""
+
+    def __init__(self, transforms: Iterable[Transform]) -> None:
+        super().__init__()
+        self.transforms = nn.ModuleList(transforms)
+
+    def __iter__(self) -> Iterator[Transform]:
+        return iter(cast("Iterable[Transform]", self.transforms))
+
+    def __len__(self) -> int:
+        return len(self.transforms)
+
+    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        logdet = z.new_zeros(ctx.batch)
+        for transform in self:
+            z, change = transform(z, ctx)
+            logdet = logdet + change
+        return z, logdet
+
+    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
+        for transform in reversed(list(self)):
+            z = transform.inverse(z, ctx)
+        return z
+
+    @torch.no_grad()
+    def initialize(self, z: Tensor, ctx: Context) -> Tensor:
+        for transform in self:
+            z = transform.initialize(z, ctx)
+        return z

@@ -1,0 +1,6 @@
+"""How the parts make a model."""
+
+from catnf.models.categorical_flow import CategoricalFlow
+from catnf.models.model import Bound, Model
+
+__all__ = ["Bound", "CategoricalFlow", "Model"]

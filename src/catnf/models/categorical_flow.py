@@ -1,0 +1,75 @@
+"""Categorical normalizing flow: an encoding, a flow, a base distribution."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from catnf.context import Context
+from catnf.encodings.encoding import Encoding
+from catnf.errors import InputError
+from catnf.flows.base import Logistic
+from catnf.flows.coupling import unconverged_roots
+from catnf.flows.transform import Transform
+from catnf.models.model import Bound, Model
+
+
+class CategoricalFlow(Model):
+    """`log p(x) >= E_q(z|x)[log p_flow(z) + log p(x|z) - log q(z|x)]`.
+
+    Args:
+        encoding: maps categories to latents and back.
+        flow: maps latents to the base distribution.
+    """
+
+    def __init__(self, encoding: Encoding, flow: Transform) -> None:
+        super().__init__()
+        self.encoding = encoding
+        self.flow = flow
+        self.base = Logistic()
+        self.categories = encoding.categories
+
+    def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        encoded = self.encoding.encode(x, ctx, generator)
+        z, logdet = self.flow(encoded.z, ctx)
+        log_flow = ctx.total(self.base.log_prob(z)) + logdet
+        return Bound(log_flow + encoded.log_weight, encoded.log_posterior)
+
+    @torch.no_grad()
+    def sample(
+        self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
+    ) -> Tensor:
+        if not temperature > 0.0:
+            raise InputError(
+                f"temperature is {temperature}; give a number above 0, where 1 is the model itself."
+            )
+        x = self.draw(ctx, generator, temperature)
+        failed = unconverged_roots(self.flow)
+        if failed:
+            warnings.warn(f"{failed} latents were inverted inexactly while sampling.", stacklevel=2)
+        return x
+
+    def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
+        """`sample` without its checks, which read results back from a GPU."""
+        device = self.device if generator is None else generator.device
+        shape = (ctx.batch, ctx.elements, self.encoding.channels)
+        z = ctx.hide(self.base.sample(shape, generator, device, temperature))
+        return self.encoding.decode(self.flow.inverse(z, ctx), ctx)
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
+        self.check(x, ctx)
+        z, _ = self.flow(self.encoding.encode(x, ctx, generator).z, ctx)
+        return self.encoding.decode(self.flow.inverse(z, ctx), ctx)
+
+    @torch.no_grad()
+    def initialize(self, x: Tensor, ctx: Context) -> None:
+        self.encoding.initialize(x, ctx)
+        self.flow.initialize(self.encoding.encode(x, ctx).z, ctx)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return next(self.parameters()).device

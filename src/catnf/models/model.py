@@ -1,0 +1,117 @@
+"""The contract that flows and baselines share, so that any model runs in any benchmark."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context
+from catnf.errors import InputError
+
+
+class Bound(NamedTuple):
+    """A lower bound of `log p(x)`, in nats, and the part of it that is reconstruction.
+
+    Attributes:
+        value: `[batch]`.
+        log_posterior: `log p(x|z)`, `[batch]`; zero for models without latents.
+    """
+
+    value: Tensor
+    log_posterior: Tensor
+
+
+class Model(nn.Module):
+    """A distribution over categories `x: [batch, elements]`.
+
+    Attributes:
+        categories: the number of categories every element can take.
+    """
+
+    categories: int
+
+    def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        """One draw of the training bound; exact where the model has no latents."""
+        raise NotImplementedError
+
+    def sample(
+        self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
+    ) -> Tensor:
+        """Draw categories `[batch, elements]` of the shape that `ctx` describes."""
+        raise NotImplementedError
+
+    def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
+        """Encode `x`, run the flow forth and back, and decode: `[batch, elements]`."""
+        raise NotImplementedError
+
+    def initialize(self, x: Tensor, ctx: Context) -> None:
+        """Set data-dependent parameters from categories `x`; nothing by default."""
+
+    def loss(
+        self,
+        x: Tensor,
+        ctx: Context,
+        generator: torch.Generator | None = None,
+        reconstruction_weight: Tensor | float = 1.0,
+    ) -> tuple[Tensor, Tensor]:
+        """The loss to minimise and the bound it comes from, both in nats per variable and 0-d.
+
+        They differ where the reconstruction term is weighted.
+        """
+        bound = self.bound(x, ctx, generator)
+        per_variable = 1.0 / ctx.counts(bound.value).clamp(min=1.0)
+        nats = -(bound.value * per_variable).mean()
+        extra = -(bound.log_posterior * per_variable).mean()
+        return nats + (reconstruction_weight - 1.0) * extra, nats.detach()
+
+    @torch.no_grad()
+    def log_prob(
+        self,
+        x: Tensor,
+        ctx: Context,
+        samples: int = 1,
+        generator: torch.Generator | None = None,
+        chunk: int = 16384,
+    ) -> Tensor:
+        """The importance-weighted bound of `log p(x)` with `samples` draws, in nats: `[batch]`.
+
+        Draws are processed in chunks of about `chunk` examples at once, so that memory stays bounded.
+        """
+        self.check(x, ctx)
+        if samples < 1:
+            raise InputError(f"samples is {samples}, but at least one draw is needed.")
+        at_once = max(1, min(samples, chunk // ctx.batch))
+        total = torch.full((ctx.batch,), -math.inf, device=x.device)
+        done = 0
+        while done < samples:
+            now = min(at_once, samples - done)
+            value = self.bound(x.repeat_interleave(now, 0), ctx.repeat(now), generator).value
+            total = torch.logaddexp(total, value.view(ctx.batch, now).logsumexp(1))
+            done += now
+        return total - math.log(samples)
+
+    def check(self, x: Tensor, ctx: Context) -> None:
+        """Refuse categories that this model cannot have produced."""
+        check_categories(x, ctx, self.categories)
+
+
+def check_categories(x: Tensor, ctx: Context, categories: int) -> None:
+    """Raise `InputError` unless `x` is `[batch, elements]` of integers in `0 ... categories - 1`."""
+    if x.dim() != 2:
+        raise InputError(f"Categories have shape {tuple(x.shape)}; give a tensor [batch, elements].")
+    if x.dtype not in (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8):
+        raise InputError(f"Categories have dtype {x.dtype}; give integers, for instance x.long().")
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        raise InputError(f"Categories have shape {tuple(x.shape)}; give at least one example and element.")
+    if tuple(x.shape) != (ctx.batch, ctx.elements):
+        raise InputError(
+            f"Categories have shape {tuple(x.shape)} but the context describes "
+            f"{(ctx.batch, ctx.elements)}; make the context from the same batch."
+        )
+    real = x if ctx.mask is None else x[ctx.mask]
+    if real.numel() and (int(real.min()) < 0 or int(real.max()) >= categories):
+        bad = int(real.min()) if int(real.min()) < 0 else int(real.max())
+        raise InputError(f"Category {bad} is out of range; this model knows 0 to {categories - 1}.")

@@ -1,0 +1,39 @@
+"""Linear layers and tables, in the form that is fast on the device at hand."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+_ALIGNMENT = 8
+"""GPU matrix products whose sizes are no multiples of this fall to slow kernels."""
+
+
+class AlignedLinear(nn.Linear):
+    """A linear layer that pads odd sizes with zeros on a GPU; its parameters keep their plain shapes."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        more_in, more_out = -self.in_features % _ALIGNMENT, -self.out_features % _ALIGNMENT
+        if not input.is_cuda or (more_in == 0 and more_out == 0):
+            return super().forward(input)
+        weight = F.pad(self.weight, (0, more_in, 0, more_out))
+        bias = None if self.bias is None else F.pad(self.bias, (0, more_out))
+        return F.linear(F.pad(input, (0, more_in)), weight, bias)[..., : self.out_features]
+
+
+def lookup(table: Tensor, x: Tensor) -> Tensor:
+    """Rows of `table: [categories, width]` for categories `x: [...]`, giving `[..., width]`.
+
+    Looking rows up by index makes thousands of gradients add into the same few rows; for small tables
+    a product with one-hot vectors is much faster.
+    """
+    if table.shape[0] > 256:
+        return F.embedding(x, table)
+    return F.one_hot(x, table.shape[0]).to(table.dtype) @ table
+
+
+def select(values: Tensor, x: Tensor) -> Tensor:
+    """`values[..., x]` for `values: [..., categories]` and `x: [...]`, giving `[...]`."""
+    if values.shape[-1] > 256:
+        return values.gather(-1, x.unsqueeze(-1)).squeeze(-1)
+    return (values * F.one_hot(x, values.shape[-1]).to(values.dtype)).sum(-1)

@@ -1,0 +1,98 @@
+"""The paper's six models of sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from catnf.encodings import (
+    DequantizationEncoding,
+    Encoding,
+    JointEncoding,
+    LinearFlowEncoding,
+    MixtureEncoding,
+    VariationalEncoding,
+)
+from catnf.errors import InputError
+from catnf.flows.step import Conditioner, mixture_steps
+from catnf.models import CategoricalFlow, Model
+from catnf.models.baselines import DiscreteFlow
+from catnf.nets import SetTransformer
+
+
+@dataclass(frozen=True)
+class SetModelConfig:
+    """Sizes of a set model; the defaults are the paper's."""
+
+    kind: Literal["mixture", "linear", "variational", "latent", "dequantization", "discrete"] = "mixture"
+    channels: int = 4  # latent channels of an element; dequantization always has 1, discrete none
+    layers: int = 8  # couplings of the flow
+    mixtures: int = 8  # logistics in a mixture coupling
+    hidden: int = 256  # width of the transformers
+    blocks: int = 2  # layers of a transformer
+    heads: int = 4  # attention heads
+    encoding_layers: int = 4  # couplings of the linear, variational and dequantization encoders
+    features: int = 32  # width of the category embedding that encoders see
+    shift_temperature: float = 0.1  # of the straight-through softmax of discrete flows
+
+    def __post_init__(self) -> None:
+        if self.hidden % self.heads:
+            raise InputError(
+                f"hidden is {self.hidden}, which {self.heads} heads do not divide; change either."
+            )
+        if self.channels < 2 and self.kind not in ("dequantization", "discrete"):
+            raise InputError(f"channels is {self.channels}; a channel mask needs at least 2.")
+        for name in ("layers", "mixtures", "hidden", "blocks", "heads", "encoding_layers", "features"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least 1.")
+
+
+def build_set_model(config: SetModelConfig, frequencies: torch.Tensor, elements: int) -> Model:
+    """A freshly initialized model of sets.
+
+    Args:
+        config: kind and sizes.
+        frequencies: training frequencies of the categories, `[categories]`.
+        elements: size of the sets; only discrete flows are tied to it.
+    """
+    categories = len(frequencies)
+    if config.kind == "discrete":
+        return DiscreteFlow(
+            categories, elements, config.layers, _transformers(config), config.shift_temperature
+        )
+    encoding = _encoding(config, frequencies)
+    flow = mixture_steps(encoding.channels, config.layers, config.mixtures, _transformers(config))
+    return CategoricalFlow(encoding, flow)
+
+
+def _transformers(config: SetModelConfig, features: int = 0) -> Conditioner:
+    def make(inputs: int, outputs: int) -> SetTransformer:
+        return SetTransformer(inputs, outputs, features, config.hidden, config.blocks, config.heads)
+
+    return make
+
+
+def _encoding(config: SetModelConfig, frequencies: torch.Tensor) -> Encoding:
+    categories, channels = len(frequencies), config.channels
+    informed = _transformers(config, config.features)
+    match config.kind:
+        case "mixture":
+            return MixtureEncoding(frequencies, channels)
+        case "linear":
+            return LinearFlowEncoding(frequencies, channels, config.encoding_layers, config.features)
+        case "variational":
+            return VariationalEncoding(
+                categories, channels, config.encoding_layers, config.mixtures, config.features, informed
+            )
+        case "dequantization":
+            return DequantizationEncoding(
+                categories, config.encoding_layers, config.mixtures, config.features, informed
+            )
+        case "latent":
+            make = _transformers(config)
+            encoder, decoder = make(config.features, 2 * channels), make(channels, categories)
+            return JointEncoding(categories, channels, encoder, decoder, config.features)
+        case _:
+            raise InputError(f"There is no set model {config.kind!r}.")

@@ -1,0 +1,72 @@
+"""The contract between a domain's data and the training engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from catnf.context import Context
+
+Split = Literal["validation", "test"]
+
+
+class Task(ABC):
+    """Where batches come from, and how good samples are.
+
+    The engine knows nothing of sets, graphs or text; it sees categories, contexts and named metrics.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The first part of an experiment's name, for instance `sets/shuffling`."""
+
+    @property
+    @abstractmethod
+    def categories(self) -> int:
+        """The number of categories an element can take."""
+
+    @property
+    def optimum(self) -> float | None:
+        """The entropy of the data in bits per variable, which no model can beat; `None` where unknown."""
+        return None
+
+    @abstractmethod
+    def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, Context]:
+        """Draw `size` training examples `x: [size, elements]` and their context on `generator.device`.
+
+        May be captured in a CUDA graph: shapes depend on `size` alone and nothing waits for the device.
+        Tables that have to travel there do so in the first call on a device, before any capture.
+        """
+
+    @abstractmethod
+    def frequencies(self) -> Tensor:
+        """How often each category occurs in training data: `[categories]`, positive, with sum 1."""
+
+    @abstractmethod
+    def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
+        """The fixed examples of a split, or the first `limit` of them: `[examples, elements]`, int64, CPU."""
+
+    @abstractmethod
+    def context(self, x: Tensor) -> Context:
+        """The context of examples `x: [batch, elements]`."""
+
+    @abstractmethod
+    def sample_context(self, size: int, device: torch.device | str = "cpu") -> Context:
+        """A context to draw `size` new examples with."""
+
+    @abstractmethod
+    def sample_metrics(self, x: Tensor) -> dict[str, float]:
+        """Metrics of sampled examples `x: [batch, elements]`, for instance `{"validity": 0.98}`."""
+
+
+def positive_frequencies(frequencies: Tensor, floor: float = 1e-8) -> Tensor:
+    """`frequencies: [categories]` with sum 1 and no zeros, in float32.
+
+    A prior of zero would make a category impossible to decode and its logarithm infinite.
+    """
+    raised = frequencies.double().clamp(min=floor)
+    return (raised / raised.sum()).float()

@@ -1,0 +1,38 @@
+"""How a model is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from catnf.errors import InputError
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Optimization settings; the defaults are the paper's for sets."""
+
+    steps: int = 100_000
+    batch: int = 1024  # examples of a step, on every process
+    optimizer: Literal["radam", "adam"] = "radam"
+    learning_rate: float = 7.5e-4
+    schedule: Literal["exponential", "cosine"] = "exponential"
+    decay: float = 0.999975  # factor a step, exponential schedule
+    warmup: int = 0  # steps of linear rise
+    beta2: float = 0.999
+    clip: float = 0.25  # global norm of the gradient
+    average: float = 0.999  # decay of the weight average that is evaluated, 0 for none
+    reconstruction_start: float = 2.0  # weight of log p(x|z) at the start, 1 for none
+    reconstruction_hold: int = 0  # steps before it decays
+    reconstruction_half_life: float = 5000.0  # steps in which its excess over 1 halves
+    initialization_batches: int = 16  # for the data-dependent initialization
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "initialization_batches"):
+            if getattr(self, name) < 1:
+                raise InputError(f"training.{name} is {getattr(self, name)}; give at least 1.")
+        for name in ("learning_rate", "clip", "reconstruction_half_life"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"training.{name} is {getattr(self, name)}; give a number above 0.")
+        if not 0 <= self.average < 1:
+            raise InputError(f"training.average is {self.average}; give a decay from 0 to below 1.")
