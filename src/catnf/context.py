@@ -41,7 +41,7 @@ class Context:
         return self.hide(values).flatten(1).sum(1)
 
     def counts(self, like: Tensor) -> Tensor:
-        """The number of real elements of every example, `[batch]`, on the device and in the dtype of `like`."""
+        """The number of real elements of every example, `[batch]`, with device and dtype of `like`."""
         if self.mask is None:
             return like.new_full((self.batch,), float(self.elements))
         return self.mask.sum(1).to(like.dtype)

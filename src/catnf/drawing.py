@@ -162,7 +162,7 @@ def _encoded(
     xs, zs = [], []
     for part in torch.split(examples, 16_384):
         ctx = context(part.to(device))
-        z = encoding(part.to(device), ctx, generator).z
+        z = encoding.encode(part.to(device), ctx, generator).z
         real = torch.ones_like(part, dtype=torch.bool) if ctx.mask is None else ctx.mask.cpu()
         xs.append(part.cpu()[real])
         zs.append(z.double().cpu()[real])

@@ -10,6 +10,10 @@ from torch import Tensor, nn
 from catnf.context import Context
 from catnf.flows.base import Logistic
 
+REACH = 10.0
+"""Tables of means and scales are stored divided by this. Adam moves every number by about the learning rate
+a step, whatever its gradient, and these have to travel over several units."""
+
 
 class Encoded(NamedTuple):
     """Latents drawn for a batch of categories, and the two terms of the bound that belong to them.

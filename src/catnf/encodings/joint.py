@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context
-from catnf.encodings.encoding import Encoded, Encoding
+from catnf.encodings.encoding import REACH, Encoded, Encoding
 from catnf.nets.linear import lookup, select
 
 
@@ -28,16 +28,16 @@ class JointEncoding(Encoding):
         super().__init__(categories, channels)
         self.embedding = nn.Parameter(torch.randn(categories, features))
         # A table beside the network separates the categories from the first step on.
-        self.means = nn.Parameter(torch.randn(categories, channels) * (4.0 / channels**0.5))
+        self.raw_means = nn.Parameter(torch.randn(categories, channels) * (4.0 / channels**0.5) / REACH)
         self.encoder = encoder
         self.decoder = decoder
 
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
-        change, raw = self.encoder(lookup(self.embedding, x), ctx).float().chunk(2, dim=-1)
+        change, raw = self.encoder(lookup(self.embedding, x), ctx).to(noise.dtype).chunk(2, dim=-1)
         log_scale = torch.tanh(raw)
-        z = ctx.hide(lookup(self.means, x) + change + noise * log_scale.exp())
+        z = ctx.hide(lookup(self.raw_means * REACH, x) + change + noise * log_scale.exp())
         log_density = ctx.total(self.noise.log_prob(noise) - log_scale)
         return Encoded(z, ctx.total(select(self.posterior(z, ctx), x)), log_density)
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
-        return torch.log_softmax(self.decoder(z, ctx).float(), dim=-1)
+        return torch.log_softmax(self.decoder(z, ctx).to(z.dtype), dim=-1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context
-from catnf.encodings.encoding import Encoded, Encoding
+from catnf.encodings.encoding import REACH, Encoded, Encoding
 from catnf.nets.linear import lookup, select
 
 
@@ -31,13 +31,23 @@ class MixtureEncoding(Encoding):
         super().__init__(len(frequencies), channels)
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
         # Wide means: categories that start at the same spot are slow to separate.
-        self.means = nn.Parameter(torch.randn(self.categories, channels) * (4.0 / math.sqrt(channels)))
+        start = torch.randn(self.categories, channels) * (4.0 / math.sqrt(channels))
+        self.raw_means = nn.Parameter(start / REACH)
         self.raw_log_scales = nn.Parameter(torch.zeros(self.categories, channels))
         self.decoder = decoder
 
+    @property
+    def means(self) -> Tensor:
+        """Of every category, `[categories, channels]`."""
+        return self.raw_means * REACH
+
+    @property
+    def log_scales(self) -> Tensor:
+        """Of every category, `[categories, channels]`, between -1 and 1."""
+        return torch.tanh(self.raw_log_scales * REACH)
+
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
-        log_scales = torch.tanh(self.raw_log_scales)
-        parameters = lookup(torch.cat([self.means, log_scales], dim=-1), x)
+        parameters = lookup(torch.cat([self.means, self.log_scales], dim=-1), x)
         mean, log_scale = parameters.chunk(2, dim=-1)
         z = mean + noise * log_scale.exp()
         log_density = (self.noise.log_prob(noise) - log_scale).sum(-1)
@@ -46,8 +56,8 @@ class MixtureEncoding(Encoding):
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
         if self.decoder is not None:
-            return torch.log_softmax(self.decoder(z).float(), dim=-1)
-        log_scales = torch.tanh(self.raw_log_scales)
+            return torch.log_softmax(self.decoder(z).to(z.dtype), dim=-1)
+        log_scales = self.log_scales
         standard = (z.unsqueeze(-2) - self.means) * torch.exp(-log_scales)
         log_density = self.noise.log_prob(standard).sum(-1) - log_scales.sum(-1)
         return torch.log_softmax(log_density + self.log_prior, dim=-1)

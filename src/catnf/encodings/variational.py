@@ -55,7 +55,7 @@ class VariationalEncoding(Encoding):
         return Encoded(z, ctx.total(select(self.posterior(z, ctx), x)), log_density)
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
-        return torch.log_softmax(self.decoder(z).float(), dim=-1)
+        return torch.log_softmax(self.decoder(z).to(z.dtype), dim=-1)
 
     def initialize(self, x: Tensor, ctx: Context) -> None:
         noise = ctx.hide(self.noise.sample((*x.shape, self.channels), device=x.device))

@@ -12,7 +12,7 @@ STANDARD_SCALE = math.sqrt(3.0) / math.pi
 """Scale at which a logistic distribution has standard deviation 1."""
 
 _EDGE = 5e-5
-"""Uniform numbers are kept this far from 0 and 1, so that no sample lies in a tail that training never saw."""
+"""Uniform numbers are kept this far from 0 and 1: no sample lies in a tail that training never saw."""
 
 
 def logistic_log_density(u: Tensor) -> Tensor:

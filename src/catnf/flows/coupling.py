@@ -45,8 +45,8 @@ class Coupling(Transform):
         self.parameters_each = parameters
 
     def predict(self, z: Tensor, ctx: Context) -> Tensor:
-        """The conditioner's output in float32, `[batch, elements, changed, parameters]`."""
-        out = self.conditioner(self.mask.kept(z), ctx).float()
+        """The conditioner's output in the precision of the flow, `[batch, elements, changed, parameters]`."""
+        out = self.conditioner(self.mask.kept(z), ctx).to(z.dtype)
         return out.view(ctx.batch, ctx.elements, self.changed, self.parameters_each)
 
     def finish(self, z: Tensor, new: Tensor, ctx: Context) -> Tensor:

@@ -41,7 +41,8 @@ def bracketed_newton(
         tolerance: of the last step, relative to `1 + |x|`.
 
     Example:
-        >>> root = bracketed_newton(lambda x: (x**3 - 8.0, 3.0 * x**2), torch.tensor([0.0]), torch.tensor([9.0]))
+        >>> low, high = torch.tensor([0.0]), torch.tensor([9.0])
+        >>> root = bracketed_newton(lambda x: (x**3 - 8.0, 3.0 * x**2), low, high)
         >>> root.value, root.converged
         (tensor([2.]), tensor([True]))
     """

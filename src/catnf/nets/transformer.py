@@ -15,8 +15,8 @@ from catnf.nets.network import Network
 class TransformerLayer(nn.Module):
     """Self-attention and a feed-forward network, each normalized before and added to its input.
 
-    The norms have no parameters of their own: the linear maps behind them absorb scale and shift, and
-    their gradients would cost as much as the attention itself.
+    Neither the norms nor the linear maps have scales or biases of their own, which would change little
+    and whose gradients would cost as much as the attention itself.
 
     Args:
         hidden: width.
@@ -29,7 +29,7 @@ class TransformerLayer(nn.Module):
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
         self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
         self.mix = nn.Linear(hidden, hidden, bias=False)
-        self.expand = nn.Linear(hidden, 2 * hidden)
+        self.expand = nn.Linear(hidden, 2 * hidden, bias=False)
         self.contract = nn.Linear(2 * hidden, hidden, bias=False)
 
     def forward(self, h: Tensor, mask: Tensor | None) -> Tensor:
@@ -64,10 +64,10 @@ class SetTransformer(Network):
     ) -> None:
         super().__init__()
         self.input = AlignedLinear(inputs + features, hidden)
-        self.mix = nn.Linear(hidden, hidden)
+        self.mix = nn.Linear(hidden, hidden, bias=False)
         self.layers = nn.ModuleList(TransformerLayer(hidden, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
-        self.gather = nn.Linear(hidden, hidden)
+        self.gather = nn.Linear(hidden, hidden, bias=False)
         self.output = AlignedLinear(hidden, outputs)
         self.takes_features = features > 0
         # A small start keeps every coupling near the identity.

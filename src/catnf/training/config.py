@@ -14,8 +14,9 @@ class TrainingConfig:
 
     steps: int = 100_000
     batch: int = 1024  # examples of a step, on every process
-    optimizer: Literal["radam", "adam"] = "radam"
+    optimizer: Literal["radam", "adam", "muon"] = "radam"  # muon: for hidden matrices, RAdam for the rest
     learning_rate: float = 7.5e-4
+    matrix_learning_rate: float = 0.02  # of muon
     schedule: Literal["exponential", "cosine"] = "exponential"
     decay: float = 0.999975  # factor a step, exponential schedule
     warmup: int = 0  # steps of linear rise
@@ -31,8 +32,13 @@ class TrainingConfig:
         for name in ("steps", "batch", "initialization_batches"):
             if getattr(self, name) < 1:
                 raise InputError(f"training.{name} is {getattr(self, name)}; give at least 1.")
-        for name in ("learning_rate", "clip", "reconstruction_half_life"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"training.{name} is {getattr(self, name)}; give a number above 0.")
-        if not 0 <= self.average < 1:
-            raise InputError(f"training.average is {self.average}; give a decay from 0 to below 1.")
+        for name in ("learning_rate", "matrix_learning_rate", "clip", "reconstruction_half_life"):
+            if not 0 < getattr(self, name) < 1e38:  # what float32 holds
+                raise InputError(
+                    f"training.{name} is {getattr(self, name)}; give a number above 0 and below 1e38."
+                )
+        for name in ("average", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"training.{name} is {getattr(self, name)}; give one from 0 to below 1.")
+        if not 0 < self.decay <= 1:
+            raise InputError(f"training.decay is {self.decay}; give a factor above 0 and up to 1.")

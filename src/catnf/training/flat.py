@@ -7,12 +7,15 @@ gradient norm is one reduction, and a gradient travels between processes in one 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor, nn
 
 from catnf.errors import StorageError
+from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
+from catnf.training.muon import Stack
 
 _ALIGNMENT = 64
 """Views start at multiples of this many numbers: GPU kernels assume aligned tensors."""
@@ -33,9 +36,17 @@ class FlatParameters:
         in_networks = {
             id(p) for m in model.modules() if isinstance(m, Network) for p in m.parameters(recurse=True)
         }
+        matrices = _hidden_matrices(model)
         named = dict(model.named_parameters())
-        # Network parameters come first, so that their low-precision copy is one contiguous range.
-        self.names = sorted(named, key=lambda name: id(named[name]) not in in_networks)
+
+        def place(name: str) -> tuple[bool, bool, tuple[int, ...]]:
+            # Network parameters come first, so that their low-precision copy is one contiguous range, and
+            # first among them the hidden matrices, those of one shape together.
+            p = named[name]
+            hidden = id(p) in matrices
+            return id(p) not in in_networks, not hidden, tuple(p.shape) if hidden else ()
+
+        self.names = sorted(named, key=place)
         self.parameters = [named[name] for name in self.names]
         self.shapes = [p.shape for p in self.parameters]
         self.offsets: list[int] = []
@@ -43,7 +54,7 @@ class FlatParameters:
         self.network_end = 0
         for parameter in self.parameters:
             self.offsets.append(end)
-            end += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
+            end += _aligned(parameter.numel())
             if id(parameter) in in_networks:
                 self.network_end = end
         device = self.parameters[0].device
@@ -59,6 +70,8 @@ class FlatParameters:
                 view.copy_(parameter)
                 low = self.network_copy is not None and offset < self.network_end
                 parameter.data = self._view(self.network_copy, parameter, offset) if low else view
+        self.stacks = self._find_stacks(matrices)
+        self.filler = {p.dtype: p.new_zeros(_ALIGNMENT) for p in self.parameters}
         self.refresh()
 
     def views(self, flat: Tensor) -> list[Tensor]:
@@ -84,7 +97,7 @@ class FlatParameters:
             out.append((parameter.new_zeros(parameter.shape) if gradient is None else gradient).reshape(-1))
             missing = -parameter.numel() % _ALIGNMENT
             if missing:
-                out.append(parameter.new_zeros(missing))
+                out.append(self.filler[parameter.dtype][:missing])
         return out
 
     @torch.no_grad()
@@ -108,7 +121,33 @@ class FlatParameters:
         self.values.copy_(flat)
         self.refresh()
 
+    def _find_stacks(self, matrices: set[int]) -> list[Stack]:
+        """Where hidden matrices of one shape follow each other."""
+        hidden = [
+            (p.shape, o) for p, o in zip(self.parameters, self.offsets, strict=True) if id(p) in matrices
+        ]
+        stacks = []
+        for shape, run in groupby(hidden, key=lambda item: item[0]):
+            offsets = [offset for _, offset in run]
+            stacks.append(Stack(offsets[0], len(offsets), shape[0], shape[1], _aligned(shape.numel())))
+        return stacks
+
     @staticmethod
     def _view(flat: Tensor | None, parameter: Tensor, offset: int) -> Tensor:
         assert flat is not None
         return flat[offset : offset + parameter.numel()].view(parameter.shape)
+
+
+def _aligned(numbers: int) -> int:
+    return -(-numbers // _ALIGNMENT) * _ALIGNMENT
+
+
+def _hidden_matrices(model: nn.Module) -> set[int]:
+    """Identities of the weights between hidden layers: those of plain linear layers inside networks."""
+    return {
+        id(layer.weight)
+        for network in model.modules()
+        if isinstance(network, Network)
+        for layer in network.modules()
+        if isinstance(layer, nn.Linear) and not isinstance(layer, AlignedLinear)
+    }

@@ -7,19 +7,21 @@ import math
 from catnf.training.config import TrainingConfig
 
 
-def learning_rate(config: TrainingConfig, step: int) -> float:
-    """The learning rate of step `step`, counted from 0.
+def rate_factor(config: TrainingConfig, step: int, elapsed: float = 0.0) -> float:
+    """The factor on all learning rates at step `step`, counted from 0.
+
+    With a time budget, `elapsed` is the share of it that is spent, and the cosine ends with the budget.
 
     Example:
-        >>> learning_rate(TrainingConfig(learning_rate=1.0, schedule="cosine", steps=100), 50)
+        >>> rate_factor(TrainingConfig(schedule="cosine", steps=100), 50)
         0.5
     """
     if step < config.warmup:
-        return config.learning_rate * (step + 1) / config.warmup
+        return (step + 1) / config.warmup
     if config.schedule == "exponential":
-        return config.learning_rate * config.decay**step
+        return config.decay**step
     progress = (step - config.warmup) / max(1, config.steps - config.warmup)
-    return config.learning_rate * 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+    return 0.5 * (1.0 + math.cos(math.pi * min(1.0, max(progress, elapsed))))
 
 
 def reconstruction_weight(config: TrainingConfig, step: int) -> float:
@@ -31,3 +33,13 @@ def reconstruction_weight(config: TrainingConfig, step: int) -> float:
     """
     halvings = max(0, step - config.reconstruction_hold) / config.reconstruction_half_life
     return 1.0 + (config.reconstruction_start - 1.0) * 2.0**-halvings
+
+
+def average_decay(config: TrainingConfig, step: int) -> float:
+    """The decay of the weight average at step `step`: short at first, so that the random start is forgotten.
+
+    Example:
+        >>> average_decay(TrainingConfig(average=0.999), 90)
+        0.91
+    """
+    return min(config.average, (1.0 + step) / (10.0 + step))

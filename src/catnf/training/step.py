@@ -6,7 +6,7 @@ no host synchronisation, whatever the number of kernels inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,8 @@ from catnf.models.model import Model
 from catnf.tasks.task import Task
 from catnf.training.config import TrainingConfig
 from catnf.training.flat import FlatParameters
-from catnf.training.schedules import learning_rate, reconstruction_weight
+from catnf.training.muon import Muon
+from catnf.training.schedules import average_decay, rate_factor, reconstruction_weight
 
 
 def compile_units(module: nn.Module) -> None:
@@ -26,6 +27,35 @@ def compile_units(module: nn.Module) -> None:
     for child in module.children():
         compile_units(child)
 
+
+def capture(work: Callable[[], None], generator: torch.Generator) -> Callable[[], None]:
+    """`work` as a CUDA graph: what to call instead of it. Runs it a few times to warm up.
+
+    Args:
+        work: reads and writes the same tensors in every call, and never waits for the device.
+        generator: the randomness that `work` draws from.
+    """
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay
+
+
+def persistent_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """The buffers that belong to a model's state."""
+    stored = model.state_dict().keys()
+    return {name: buffer for name, buffer in model.named_buffers() if name in stored}
+
+
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 LOSS_SLOTS = 4096
 """Losses are kept on the device and read back in one piece; at most this many between two reads."""
@@ -61,28 +91,46 @@ class TrainingStep:
         self.average = self.flat.values.detach().clone()
         self.rate = torch.zeros((), device=device)
         self.weight = torch.ones((), device=device)
+        self.blend = torch.ones((), device=device)
         self.losses = torch.zeros(LOSS_SLOTS, device=device)
         self.slot = torch.zeros(1, dtype=torch.int64, device=device)
         self.index = 0  # of the next step
         self.unread = 0
-        kind = torch.optim.RAdam if config.optimizer == "radam" else torch.optim.Adam
+        self.matrix_rate = torch.zeros((), device=device)
+        gradient = self.flat.values.grad
+        assert gradient is not None
+        stacks = self.flat.stacks if config.optimizer == "muon" else []
+        self.muon = Muon(self.flat.values.detach(), gradient, stacks, self.matrix_rate)
+        # What Muon leaves is one range, seen by the optimizer as one parameter.
+        self.rest = nn.Parameter(self.flat.values.detach()[self.muon.end :])
+        self.rest.grad = gradient[self.muon.end :]
+        kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.RAdam
         self.optimizer = kind(
-            [self.flat.values],
+            [self.rest],
             lr=self.rate,
             betas=(0.9, config.beta2),
             foreach=False,
             capturable=device.type == "cuda",
         )
+        # Made here and not in the first step, so that a checkpoint can be loaded into it.
+        self.optimizer.state[self.rest] = {
+            "step": torch.zeros((), device=device if device.type == "cuda" else None),
+            "exp_avg": torch.zeros_like(self.rest),
+            "exp_avg_sq": torch.zeros_like(self.rest),
+        }
         self._optimize: Callable[[], object] = self.optimizer.step
         self._gradients: Callable[[], None] = self._compute_gradients
         self._change: Callable[[], None] = self._compute_update
         if accelerate and device.type == "cuda":
             self._accelerate()
 
-    def __call__(self) -> None:
-        """Make one step."""
-        self.rate.fill_(learning_rate(self.config, self.index))
+    def __call__(self, elapsed: float = 0.0) -> None:
+        """Make one step; `elapsed` is the share of a time budget that is spent."""
+        factor = rate_factor(self.config, self.index, elapsed)
+        self.rate.fill_(self.config.learning_rate * factor)
+        self.matrix_rate.fill_(self.config.matrix_learning_rate * factor)
         self.weight.fill_(reconstruction_weight(self.config, self.index))
+        self.blend.fill_(1.0 - average_decay(self.config, self.index))
         self._gradients()
         if self.reduce is not None:
             assert self.flat.values.grad is not None
@@ -93,10 +141,40 @@ class TrainingStep:
 
     def read_losses(self) -> Tensor:
         """The bounds of the steps since the last read, in nats per variable, `[steps]`, on the CPU."""
-        losses = self.losses[: self.unread].cpu()
+        losses = self.losses[: self.unread].to("cpu", copy=True)
         self.slot.zero_()
         self.unread = 0
         return losses
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next step depends on, as tensors."""
+        moments = self.optimizer.state[self.rest]
+        return {
+            "values": self.flat.values.detach(),
+            "average": self.average,
+            "random": self.generator.get_state(),
+            "optimizer.momentum": self.muon.momentum,
+            **{f"optimizer.{name}": moments[name] for name in _MOMENTS},
+            **{f"buffer.{name}": buffer for name, buffer in persistent_buffers(self.model).items()},
+        }
+
+    @torch.no_grad()
+    def load_state(self, state: Mapping[str, Tensor], index: int) -> None:
+        """Go on from `state()` of a run that has made `index` steps.
+
+        Without `random`, which belongs to one process, the generator stays as it is.
+        """
+        self.flat.load(state["values"])
+        self.average.copy_(state["average"])
+        self.muon.momentum.copy_(state["optimizer.momentum"])
+        for name in _MOMENTS:
+            self.optimizer.state[self.rest][name].copy_(state[f"optimizer.{name}"])
+        for name, buffer in persistent_buffers(self.model).items():
+            buffer.copy_(state[f"buffer.{name}"])
+        if "random" in state:
+            # A copy, because torch ignores where in its storage a view starts.
+            self.generator.set_state(state["random"].clone())
+        self.index = index
 
     def _compute_gradients(self) -> None:
         x, ctx = self.task.batch(self.config.batch, self.generator)
@@ -114,45 +192,17 @@ class TrainingStep:
         assert gradient is not None
         norm = torch.linalg.vector_norm(gradient)
         gradient.mul_((self.config.clip / (norm + 1e-6)).clamp(max=1.0))
+        self.muon.step()
         self._optimize()
-        if self.config.average > 0:
-            self.average.lerp_(self.flat.values, 1.0 - self.config.average)
-        else:
-            self.average.copy_(self.flat.values)
+        self.average.lerp_(self.flat.values, self.blend)
         self.flat.refresh()
 
     def _accelerate(self) -> None:
         compile_units(self.model)
         self._optimize = torch.compile(self.optimizer.step, dynamic=False)
-        saved = self._snapshot()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):  # compiles, fills caches and makes the optimizer's state
-                self._compute_gradients()
-                self._compute_update()
-        torch.cuda.current_stream().wait_stream(stream)
-        self._gradients = self._capture(self._compute_gradients)
-        self._change = self._capture(self._compute_update)
-        self._restore(saved)
-
-    def _capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.generator)
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
-            work()
-        return graph.replay
-
-    def _snapshot(self) -> tuple[Tensor, Tensor]:
-        return self.flat.values.detach().clone(), self.generator.get_state()
-
-    @torch.no_grad()
-    def _restore(self, saved: tuple[Tensor, Tensor]) -> None:
-        values, random = saved
-        self.flat.load(values)
-        self.average.copy_(values)
-        for tensor in self.optimizer.state[self.flat.values].values():
-            tensor.zero_()
+        # Warming up makes steps that do not count.
+        saved = {name: tensor.clone() for name, tensor in self.state().items()}
+        self._gradients = capture(self._compute_gradients, self.generator)
+        self._change = capture(self._compute_update, self.generator)
+        self.load_state(saved, 0)
         self.slot.zero_()
-        self.generator.set_state(random)

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Trains and measures set models side by side on one GPU: train_sets.sh SECONDS NAME[:SEED] ...
+# Each gets the same time budget; small models leave a GPU half idle, so together they finish sooner than
+# one after another (start NVIDIA's MPS daemon first, so that their kernels really overlap).
+set -u
+budget=$1; shift
+for item in "$@"; do
+    name=${item%%:*}; seed=${item#*:}; [ "$seed" = "$item" ] && seed=0
+    folder=runs/$name/seed-$seed
+    { python3 -m catnf train "$name" --seed "$seed" --budget "$budget" --quiet -o "$folder" &&
+      python3 -m catnf evaluate "$folder" --samples 1000 --examples "${EXAMPLES:-1024}" --results results; } \
+        > "log-${name//\//-}-$seed.txt" 2>&1 &
+done
+wait

@@ -1,0 +1,77 @@
+"""Measuring speed: training step, likelihood, sampling."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from catnf.errors import InputError
+from catnf.experiments import Experiment
+from catnf.models import CategoricalFlow
+from catnf.training.step import TrainingStep, capture
+
+
+def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int = 30) -> dict[str, float]:
+    """Median milliseconds of a training step, the likelihood and sampling of `batch` examples.
+
+    On a GPU networks run in bfloat16 and time is measured with events on the device; compilation, graph
+    capture and warm-up are excluded everywhere.
+    """
+    if repeats < 1:
+        raise InputError(f"repeats is {repeats}; give at least 1.")
+    experiment = replace(experiment, training=replace(experiment.training, batch=batch))
+    task = experiment.make_task()
+    model = experiment.make_model(task, seed=0).to(device)
+    generator = torch.Generator(device=device).manual_seed(0)
+    model.initialize(*task.batch(batch, generator))
+    on_gpu = device.type == "cuda"
+    step = TrainingStep(
+        model,
+        task,
+        experiment.training,
+        generator,
+        accelerate=on_gpu,
+        network_dtype=torch.bfloat16 if on_gpu else torch.float32,
+    )
+    for _ in range(5):  # a few steps from the start, so that nothing is at its special initial value
+        step()
+    results = {"train_step_ms": _median(step, device, repeats)}
+    x, ctx = task.batch(batch, generator)
+    context = task.sample_context(batch, device)
+
+    def score() -> None:
+        model.bound(x, ctx, generator)
+
+    def draw() -> None:
+        if isinstance(model, CategoricalFlow):
+            model.draw(context, generator)
+        else:
+            model.sample(context, generator)
+
+    with torch.no_grad():
+        for name, work in (("log_prob_ms", score), ("sample_ms", draw)):
+            results[name] = _median(capture(work, generator) if on_gpu else work, device, repeats)
+    return results
+
+
+def _median(work: Callable[[], object], device: torch.device, repeats: int) -> float:
+    for _ in range(3):
+        work()
+    if device.type != "cuda":
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            work()
+            times.append((time.perf_counter() - start) * 1e3)
+        return statistics.median(times)
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
+    for before, after in events:
+        before.record()
+        work()
+        after.record()
+    torch.cuda.synchronize()
+    return statistics.median(before.elapsed_time(after) for before, after in events)

@@ -1,0 +1,246 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from catnf import __version__
+from catnf.errors import CatnfError, InputError
+
+app = typer.Typer(
+    help="Normalizing flows on categorical data.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+_messages = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a field, e.g. model.mixtures=16; repeatable.")
+]
+Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def main() -> None:
+    """Entry point: errors that a user can fix are one sentence and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except CatnfError as error:
+        _refuse(str(error))
+    except typer.TyperException as error:  # options that cannot be read
+        _refuse(error.format_message())
+    except OSError as error:  # the disk fills up, a folder disappears
+        _refuse(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
+    sys.exit(code)
+
+
+def _refuse(sentence: str) -> NoReturn:
+    if sentence and not _is_helper():
+        print(f"catnf: {' '.join(sentence.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _is_helper() -> bool:
+    """Whether this is one of several processes of a training, of which the first one speaks."""
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    pass
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List experiments and bundled models."""
+    from catnf.experiments import experiment_names
+    from catnf.fitted import bundled_names
+
+    bundled = set(bundled_names())
+    if as_json:
+        print(json.dumps({"experiments": experiment_names(), "bundled": sorted(bundled)}))
+        return
+    for name in experiment_names():
+        print(f"{name}  (bundled)" if name in bundled else name)
+
+
+@app.command()
+def train(
+    name: Annotated[str, typer.Argument(help="An experiment's name (see `catnf list`) or a YAML file.")],
+    overrides: Overrides = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run.")] = None,
+    seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
+    device: Device = "auto",
+    devices: Annotated[int, typer.Option(help="Processes on a machine, one per device.")] = 1,
+    nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
+    max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds; resumable.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Fit the whole learning-rate schedule into so many seconds.")
+    ] = None,
+    precision: Annotated[
+        Literal["auto", "float32", "bfloat16"], typer.Option(help="Of the networks.")
+    ] = "auto",
+    restart: Annotated[bool, typer.Option("--restart", help="Forget an earlier run.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train an experiment, or go on with one that was stopped."""
+    from catnf.experiments import load_experiment
+    from catnf.training.run import RunOptions
+    from catnf.training.run import train as run
+
+    experiment = load_experiment(name, overrides or ())
+    folder = output or Path("runs") / experiment.name / f"seed-{seed}"
+    options = RunOptions(
+        folder, seed, device, devices, nodes, max_time, budget, precision, restart=restart, quiet=quiet
+    )
+    summary = run(experiment, options)
+    if _is_helper():
+        return
+    if as_json:
+        print(json.dumps({**asdict(summary), "folder": str(summary.folder)}))
+        return
+    _messages.print(f"{summary.step} of {summary.steps} steps in {summary.seconds:.0f} s: {folder}")
+    if not summary.finished:
+        _messages.print("Stopped early; the same command goes on from here.")
+
+
+@app.command()
+def evaluate(
+    name: Annotated[str, typer.Argument(help="A bundled model's name, a run's folder, or a model file.")],
+    samples: Annotated[int, typer.Option(help="Draws of the importance-weighted bound.")] = 100,
+    examples: Annotated[int, typer.Option(help="Examples that are scored.")] = 512,
+    generated: Annotated[int, typer.Option(help="Samples whose validity is measured.")] = 10_000,
+    split: Annotated[Literal["validation", "test"], typer.Option()] = "test",
+    temperature: Annotated[float, typer.Option(help="Of the samples.")] = 1.0,
+    seed: Annotated[int, typer.Option()] = 0,
+    device: Device = "auto",
+    results: Annotated[Path | None, typer.Option(help="Folder to write <name>.json into.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a trained model on held-out data, and its samples."""
+    from catnf.evaluation import EvaluationOptions
+    from catnf.evaluation import evaluate as measure
+    from catnf.fitted import load
+    from catnf.results import record, write_result
+
+    options = EvaluationOptions(split, examples, samples, generated, temperature, seed)
+    fitted = load(name, _device(device))
+    evaluation = measure(fitted, options)
+    outcome = record(fitted, evaluation, f"catnf evaluate {' '.join(sys.argv[2:])}")
+    if results is not None:
+        write_result(results, fitted.experiment.name, outcome, fitted.seed)
+    if as_json:
+        print(json.dumps(outcome))
+        return
+    table = Table(title=fitted.experiment.name, title_justify="left")
+    for column in ("metric", "value", "95 % interval", "n"):
+        table.add_column(column, justify="left" if column == "metric" else "right")
+    for metric, value in evaluation.metrics.items():
+        interval = evaluation.intervals.get(metric)
+        shown = "" if interval is None else f"{interval[0]:.4f} – {interval[1]:.4f}"
+        table.add_row(metric, f"{value:.4f}", shown, str(evaluation.n.get(metric, "")))
+    Console().print(table)
+
+
+@app.command()
+def sample(
+    name: Annotated[str, typer.Argument(help="A bundled model's name, a run's folder, or a model file.")],
+    count: Annotated[int, typer.Option("-n", "--number", help="How many.")] = 10,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="CSV file instead of the screen.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="1 is the model itself, less is safer.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="For the same samples again.")] = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Draw examples from a trained model."""
+    from catnf.fitted import load
+    from catnf.storage import write_text
+
+    fitted = load(name, _device(device))
+    drawn = fitted.sample(count, seed, temperature)
+    metrics = fitted.task.sample_metrics(drawn)
+    rows = drawn.tolist()
+    header = ",".join(f"x{i}" for i in range(drawn.shape[1]))
+    lines = [header, *(",".join(map(str, row)) for row in rows)]
+    if output is not None:
+        write_text(output, "\n".join(lines) + "\n")
+    if as_json:
+        told: dict[str, object] = {"n": count, "metrics": metrics}
+        print(json.dumps(told | ({"output": str(output)} if output else {"samples": rows})))
+        return
+    if output is None:
+        print("\n".join(lines))
+    _messages.print(", ".join(f"{key} {value:.4f}" for key, value in metrics.items()))
+
+
+@app.command()
+def bench(
+    name: Annotated[
+        str, typer.Argument(help="An experiment's name or a YAML file.")
+    ] = "sets/shuffling/mixture",
+    batch: Annotated[int | None, typer.Option(help="Examples at once.")] = None,
+    overrides: Overrides = None,
+    repeats: Annotated[int, typer.Option(help="Measurements behind a median.")] = 30,
+    device: Device = "auto",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="JSON file to write.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure training step, likelihood and sampling in milliseconds."""
+    from catnf.bench import bench as measure
+    from catnf.experiments import load_experiment
+    from catnf.results import record_speed
+    from catnf.storage import write_text
+
+    experiment = load_experiment(name, overrides or ())
+    where = _device(device)
+    size = batch if batch is not None else (1024 if where.type == "cuda" else 64)
+    speeds = measure(experiment, size, where, repeats)
+    outcome = record_speed(experiment, speeds, size, where, f"catnf bench {' '.join(sys.argv[2:])}")
+    if output is not None:
+        write_text(output, json.dumps(outcome, indent=2) + "\n")
+    if as_json:
+        print(json.dumps(outcome))
+        return
+    for metric, value in speeds.items():
+        print(f"{metric:14} {value:9.2f}   (batch {size})")
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the page.")] = Path(
+        "demo-output"
+    ),
+    seconds: Annotated[float, typer.Option(help="Time to train.")] = 75.0,
+) -> None:
+    """Train a small flow, compare it with the exact optimum, sample, and write a page."""
+    from catnf.demo import run_demo
+
+    run_demo(output, seconds)
+
+
+def _device(asked: str) -> torch.device:
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise InputError("Device cuda was asked for, but torch sees no GPU; use --device cpu.")
+    return torch.device("cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu")

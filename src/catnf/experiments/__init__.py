@@ -1,0 +1,65 @@
+"""Named experiments: what to learn, with which model, trained how.
+
+An experiment is a YAML file `<task>/<dataset>/<model>.yaml` in this folder, read into dataclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from catnf.configuration import apply_overrides, from_mapping, load_yaml, nearest
+from catnf.errors import InputError
+from catnf.models import Model
+from catnf.tasks.sets import SetModelConfig, SetTaskConfig, make_set_model
+from catnf.tasks.sets.data import SetTask
+from catnf.training.config import TrainingConfig
+
+__all__ = ["Experiment", "experiment_names", "load_experiment"]
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that defines a training but its seed and the machine it runs on."""
+
+    name: str
+    task: SetTaskConfig
+    model: SetModelConfig
+    training: TrainingConfig
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object]) -> Experiment:
+        """Read an experiment from nested mappings; unknown fields are errors."""
+        return from_mapping(cls, values)
+
+    def make_task(self) -> SetTask:
+        """The source of data."""
+        return self.task.make()
+
+    def make_model(self, task: SetTask, seed: int) -> Model:
+        """A freshly initialized model; the same for the same seed, whatever was drawn before."""
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return make_set_model(self.model, task)
+
+
+def experiment_names() -> list[str]:
+    """All names, sorted."""
+    return sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.yaml"))
+
+
+def load_experiment(name: str, overrides: Sequence[str] = ()) -> Experiment:
+    """A named experiment, or one from a YAML file, with overrides such as `model.mixtures=16`."""
+    own = Path(name)
+    if own.suffix in (".yaml", ".yml"):
+        values, title = load_yaml(own), own.stem
+    elif name in experiment_names():
+        values, title = load_yaml(FOLDER / f"{name}.yaml"), name
+    else:
+        raise InputError(f"There is no experiment {name!r}.{nearest(name, experiment_names())}")
+    return Experiment.from_mapping(apply_overrides({"name": title, **values}, overrides))

@@ -1,0 +1,176 @@
+"""Trained models: from a bundled name, a run's folder or a file, ready to use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from catnf.configuration import nearest, to_mapping
+from catnf.errors import InputError, StorageError
+from catnf.experiments import Experiment
+from catnf.models import Model
+from catnf.storage import load_tensors, save_tensors
+from catnf.tasks.sets.data import SetTask
+
+ZOO = Path(__file__).parent / "zoo"
+
+_SHARD = re.compile(r"-\d{5}-of-\d{5}$")  # what the name of a shard ends with
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A trained model together with its task.
+
+    Attributes:
+        experiment: what was trained, and how.
+        task: the data it was trained on.
+        model: the distribution itself.
+        seed: of the training.
+        provenance: steps, seconds, hardware and revision of the training.
+    """
+
+    experiment: Experiment
+    task: SetTask
+    model: Model
+    seed: int
+    provenance: Mapping[str, object]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return next(self.model.parameters()).device
+
+    def to(self, device: torch.device | str) -> FittedModel:
+        """Move the model, in place, to another device."""
+        self.model.to(device)
+        return self
+
+    def sample(
+        self, count: int, seed: int | None = None, temperature: float = 1.0, chunk: int = 1024
+    ) -> Tensor:
+        """Draw `count` examples `[count, elements]`; the same ones for the same seed."""
+        if count < 1:
+            raise InputError(f"The number of samples is {count}; give at least 1.")
+        generator = self._generator(seed)
+        sizes = [min(chunk, count - done) for done in range(0, count, chunk)]
+        parts = [
+            self.model.sample(self.task.sample_context(size, self.device), generator, temperature)
+            for size in sizes
+        ]
+        return torch.cat(parts).cpu()
+
+    def log_prob(self, x: Tensor, samples: int = 1, seed: int | None = None, chunk: int = 1024) -> Tensor:
+        """The importance-weighted bound of `log p(x)`, in nats, for examples `x: [batch, elements]`."""
+        self.model.check(x, self.task.context(x))
+        generator = self._generator(seed)
+        parts = []
+        for piece in x.split(chunk):
+            moved = piece.to(self.device)
+            parts.append(self.model.log_prob(moved, self.task.context(moved), samples, generator))
+        return torch.cat(parts).cpu()
+
+    def _generator(self, seed: int | None) -> torch.Generator:
+        if seed is not None and not 0 <= seed < 2**32:
+            raise InputError(f"seed is {seed}; give an integer from 0 to {2**32 - 1}.")
+        generator = torch.Generator(device=self.device)
+        generator.manual_seed(seed) if seed is not None else generator.seed()
+        return generator
+
+
+def save_model(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    experiment: Experiment,
+    seed: int,
+    provenance: Mapping[str, object],
+    dtype: torch.dtype | None = None,
+    shard_bytes: int | None = None,
+) -> list[Path]:
+    """Write weights and all that is needed to use them; floats in `dtype` where one is given."""
+    stored = {
+        name: tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
+        for name, tensor in weights.items()
+    }
+    header = {
+        "kind": "model",
+        "experiment": to_mapping(experiment),
+        "seed": seed,
+        "provenance": dict(provenance),
+    }
+    return save_tensors(path, stored, header, shard_bytes)
+
+
+def load(name_or_path: str | Path, device: torch.device | str = "cpu") -> FittedModel:
+    """A bundled model by its experiment's name, or a trained one by its run's folder or file.
+
+    Example:
+        >>> import catnf
+        >>> catnf.load("sets/shuffling/mixture").sample(2).shape  # doctest: +SKIP
+        torch.Size([2, 16])
+    """
+    path = _locate(name_or_path)
+    tensors, header = load_tensors(path)
+    kind = header.get("kind")
+    if kind not in ("model", "checkpoint"):
+        raise StorageError(f"{path} holds no model; give a model.safetensors or a run's folder.")
+    try:
+        experiment, seed = Experiment.from_mapping(header["experiment"]), int(header["seed"])
+    except (InputError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} has a configuration that this catnf cannot read: {error}") from error
+    task = experiment.make_task()
+    model = experiment.make_model(task, seed=0)
+    weights = tensors if kind == "model" else _from_checkpoint(tensors, model)
+    _fill(model, weights, path)
+    provenance = header.get("provenance", {"steps": header.get("step"), "seconds": header.get("seconds")})
+    return FittedModel(experiment, task, model.to(device).eval(), seed, provenance)
+
+
+def bundled_names() -> list[str]:
+    """The names of the models inside the package, sorted."""
+    files = (path.relative_to(ZOO).with_suffix("") for path in ZOO.rglob("*.safetensors"))
+    return sorted({_SHARD.sub("", str(file)) for file in files})
+
+
+def _locate(name_or_path: str | Path) -> Path:
+    path = Path(name_or_path)
+    if path.is_dir():
+        for name in ("model.safetensors", "checkpoint.safetensors"):
+            if (path / name).exists() or any(path.glob(name.replace(".", "-?????-of-?????."))):
+                return path / name
+        raise StorageError(f"The folder {path} holds neither model.safetensors nor checkpoint.safetensors.")
+    if path.exists() or path.suffix == ".safetensors":
+        return path
+    name = str(name_or_path)
+    if name in bundled_names():
+        return ZOO / f"{name}.safetensors"
+    raise InputError(
+        f"There is no bundled model or file {name!r}.{nearest(name, bundled_names())} "
+        f"A model you train with `catnf train` is in its output folder."
+    )
+
+
+def _from_checkpoint(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
+    from catnf.training.flat import FlatParameters
+
+    flat = FlatParameters(model)
+    average = tensors.get("average")
+    if average is None or average.shape != flat.values.shape:
+        return {}  # fits nothing
+    weights = flat.named(average)
+    prefix = "buffer."
+    return weights | {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _fill(model: Model, weights: Mapping[str, Tensor], path: Path) -> None:
+    expected = model.state_dict()
+    wrong = [name for name in expected if name not in weights or weights[name].shape != expected[name].shape]
+    if wrong or len(weights) != len(expected):
+        raise StorageError(
+            f"{path} does not fit its own configuration (first at {(wrong or sorted(weights))[0]!r})."
+        )
+    model.load_state_dict({name: weights[name].to(expected[name].dtype) for name in expected})

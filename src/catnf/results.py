@@ -1,0 +1,99 @@
+"""Results as data: what was measured, with everything needed to measure it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from catnf.configuration import to_mapping
+from catnf.errors import StorageError
+from catnf.evaluation import Evaluation
+from catnf.experiments import Experiment
+from catnf.fitted import FittedModel
+from catnf.provenance import hardware, revision
+from catnf.storage import write_text
+
+
+def record(fitted: FittedModel, evaluation: Evaluation, command: str) -> dict[str, object]:
+    """The outcome of an evaluation as a JSON object."""
+    return {
+        "experiment": fitted.experiment.name,
+        "metrics": evaluation.metrics,
+        "intervals": {name: list(ends) for name, ends in evaluation.intervals.items()},
+        "n": evaluation.n,
+        "seeds": [fitted.seed],
+        "hardware": hardware(fitted.device),
+        "seconds": round(evaluation.seconds, 1),
+        "revision": revision(),
+        "command": command,
+        "training": dict(fitted.provenance),
+        "config": to_mapping(fitted.experiment),
+    }
+
+
+def write_result(folder: Path, name: str, outcome: Mapping[str, object], seed: int) -> Path:
+    """Write one seed's outcome to `<folder>/<name>.json`, beside those of other seeds.
+
+    With several seeds the metrics are their means, and `runs` holds every seed's own.
+    """
+    path = folder / f"{name}.json"
+    try:
+        earlier = json.loads(path.read_text()) if path.exists() else {"runs": []}
+        runs = {str(run["seeds"][0]): run for run in earlier["runs"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} cannot be read as results; move it away.") from error
+    runs[str(seed)] = dict(outcome)
+    ordered = [runs[key] for key in sorted(runs, key=int)]
+    write_text(path, json.dumps(_summary(ordered), indent=2) + "\n")
+    return path
+
+
+def record_speed(
+    experiment: Experiment, speeds: Mapping[str, float], batch: int, device: torch.device, command: str
+) -> dict[str, object]:
+    """The outcome of a speed measurement as a JSON object."""
+    return {
+        "experiment": experiment.name,
+        "metrics": {name: round(value, 4) for name, value in speeds.items()},
+        "n": batch,
+        "hardware": hardware(device),
+        "torch": torch.__version__,
+        "revision": revision(),
+        "command": command,
+        "config": to_mapping(experiment),
+    }
+
+
+def _summary(runs: list[dict[str, object]]) -> dict[str, object]:
+    newest = runs[-1]
+    shared = [name for name in _metrics(newest) if all(name in _metrics(run) for run in runs)]
+    metrics = {name: _mean(runs, name) for name in shared}
+    spread = {name: [min(_values(runs, name)), max(_values(runs, name))] for name in metrics}
+    intervals = newest["intervals"] if len(runs) == 1 else spread
+    return {
+        "experiment": newest["experiment"],
+        "metrics": metrics,
+        "intervals": intervals,
+        "interval_kind": "95 % over examples" if len(runs) == 1 else "range over seeds",
+        "seeds": [run["seeds"][0] for run in runs],  # type: ignore[index]
+        **{key: newest[key] for key in ("n", "hardware", "seconds", "revision", "command")},
+        "runs": runs,
+    }
+
+
+def _metrics(run: Mapping[str, object]) -> dict[str, float]:
+    metrics = run["metrics"]
+    assert isinstance(metrics, dict)
+    return metrics
+
+
+def _values(runs: list[dict[str, object]], name: str) -> list[float]:
+    return [_metrics(run)[name] for run in runs]
+
+
+def _mean(runs: list[dict[str, object]], name: str) -> float:
+    values = _values(runs, name)
+    return sum(values) / len(values)

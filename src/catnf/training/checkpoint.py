@@ -1,0 +1,80 @@
+"""Finding the checkpoint that a run goes on from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor
+
+from catnf.configuration import to_mapping
+from catnf.errors import InputError, StorageError
+from catnf.experiments import Experiment
+from catnf.storage import load_tensors
+
+CHECKPOINT = "checkpoint.safetensors"
+MODEL = "model.safetensors"
+LOSSES = "losses.csv"
+
+Found = tuple[dict[str, Tensor], dict[str, object]]
+"""Tensors and header of a checkpoint."""
+
+
+def find_checkpoint(experiment: Experiment, folder: Path, seed: int, restart: bool) -> Found | None:
+    """The checkpoint in `folder`, which is made if need be; `None` where a run starts from scratch.
+
+    Whatever a user can get wrong about a folder is an error here, before any other process is started.
+
+    Args:
+        experiment: what is to be trained; a checkpoint of another one is refused.
+        folder: of the run.
+        seed: of the run; a checkpoint of another one is refused.
+        restart: forget an earlier run, its model included.
+    """
+    checkpoint = folder / CHECKPOINT
+    if restart or not checkpoint.exists():
+        _clear(folder, (CHECKPOINT, LOSSES, MODEL, "run.json", "loss.png") if restart else (LOSSES,))
+        return None
+    state, header = load_tensors(checkpoint)
+    if header.get("kind") != "checkpoint":
+        raise StorageError(f"{checkpoint} is not a checkpoint of a training run; choose another folder.")
+    stored = Experiment.from_mapping(header["experiment"])
+    # More steps than planned are a fine reason to resume; anything else would be another experiment.
+    same = replace(
+        experiment, name=stored.name, training=replace(experiment.training, steps=stored.training.steps)
+    )
+    if stored != same or header["seed"] != seed:
+        difference = _difference(stored, same, header["seed"], seed)
+        raise InputError(
+            f"{folder} holds a run with {difference}; "
+            "use the same settings, another folder (--output), or --restart."
+        )
+    return state, header
+
+
+def _clear(folder: Path, names: tuple[str, ...]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"The folder {folder} cannot be used: {error.strerror}; choose another --output."
+        ) from error
+
+
+def _difference(stored: Experiment, wanted: Experiment, stored_seed: object, seed: int) -> str:
+    if stored_seed != seed:
+        return f"seed {stored_seed}, not {seed}"
+    left, right = _leaves(to_mapping(stored)), _leaves(to_mapping(wanted))
+    name = next(key for key in left if left[key] != right.get(key))
+    return f"{name}={left[name]}, not {right.get(name)}"
+
+
+def _leaves(values: object, prefix: str = "") -> dict[str, object]:
+    if not isinstance(values, dict):
+        return {prefix: values}
+    out: dict[str, object] = {}
+    for key, value in values.items():
+        out.update(_leaves(value, f"{prefix}.{key}" if prefix else str(key)))
+    return out

@@ -1,0 +1,287 @@
+"""A training run: a folder with a checkpoint, logs and, at the end, the model."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor
+
+from catnf.configuration import to_mapping
+from catnf.drawing import loss_curve
+from catnf.errors import InputError, TrainingError
+from catnf.experiments import Experiment
+from catnf.fitted import save_model
+from catnf.provenance import hardware, revision
+from catnf.storage import save_tensors, write_text
+from catnf.tasks.sets import SetTask
+from catnf.training.checkpoint import CHECKPOINT, LOSSES, MODEL, Found, find_checkpoint
+from catnf.training.interrupt import Interrupt
+from catnf.training.logs import LossLog, Progress, TensorBoard
+from catnf.training.step import LOSS_SLOTS, TrainingStep
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Everything about a run that does not change what is learned."""
+
+    folder: Path
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    devices: int = 1  # processes on a machine, one per device
+    nodes: int = 1  # machines
+    max_time: float | None = None  # seconds, then the run stops and can be resumed
+    budget: float | None = (
+        None  # seconds that the learning-rate schedule is fitted into; then the run is done
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of the networks; auto: bfloat16 on a GPU
+    log_every: int = 100  # steps
+    checkpoint_every: float = 60.0  # seconds
+    restart: bool = False  # forget an earlier run in the folder
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """How a run ended."""
+
+    folder: Path
+    step: int
+    steps: int
+    seconds: float  # of training, over all resumed pieces
+    bits: float | None  # mean bound of the last logged steps, bits per variable
+    interrupted: bool
+    finished: bool  # all steps were made, or the time budget is spent
+
+
+def train(experiment: Experiment, options: RunOptions) -> RunSummary:
+    """Train, or go on training, in `options.folder`.
+
+    The run stops at its last step, after `max_time`, or at Ctrl-C; it can be resumed by the same call. A
+    non-finite loss raises `TrainingError` and leaves the last good checkpoint in place.
+    """
+    start = time.monotonic()
+    _check(options)
+    task = experiment.make_task()
+    found = find_checkpoint(experiment, options.folder, options.seed, options.restart)
+    run = _Run(experiment, task, options, _launch(options), start, found)
+    with Interrupt() as interrupt:
+        run.loop(interrupt)
+    return run.finish(interrupt.requested)
+
+
+def _check(options: RunOptions) -> None:
+    if options.devices < 1 or options.nodes < 1:
+        raise InputError(f"devices is {options.devices} and nodes {options.nodes}; give at least 1 of each.")
+    if not 0 <= options.seed < 2**32:
+        raise InputError(f"seed is {options.seed}; give an integer from 0 to {2**32 - 1}.")
+    if not 1 <= options.log_every <= LOSS_SLOTS:
+        raise InputError(f"log_every is {options.log_every}; give an integer from 1 to {LOSS_SLOTS}.")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("Device cuda was asked for, but torch sees no GPU; use --device cpu.")
+    if options.device != "cpu" and options.devices > (seen := torch.cuda.device_count()) > 0:
+        raise InputError(f"{options.devices} devices were asked for, but torch sees {seen}; use fewer.")
+
+
+def _launch(options: RunOptions) -> Fabric:
+    accelerator = {"auto": "cuda" if torch.cuda.is_available() else "cpu"}.get(options.device, options.device)
+    several = options.devices * options.nodes > 1
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=options.devices,
+        num_nodes=options.nodes,
+        strategy="ddp" if several else "auto",
+    )
+    fabric.launch()
+    return fabric
+
+
+class _Run:
+    def __init__(
+        self,
+        experiment: Experiment,
+        task: SetTask,
+        options: RunOptions,
+        fabric: Fabric,
+        start: float,
+        found: Found | None,
+    ) -> None:
+        self.experiment, self.task, self.options = experiment, task, options
+        self.fabric, self.start = fabric, start
+        self.folder = options.folder
+        self.checkpoint = self.folder / CHECKPOINT
+        self.before = 0.0  # seconds of earlier pieces
+        device = fabric.device
+        generator = torch.Generator(device=device)
+        generator.manual_seed(options.seed * 1_000_003 + fabric.global_rank)
+        model = experiment.make_model(self.task, options.seed).to(device)
+        if found is None:
+            config = experiment.training
+            x, ctx = self.task.batch(config.batch * config.initialization_batches, self._shared_generator())
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                torch.manual_seed(options.seed)
+                model.initialize(x, ctx)
+        low = options.precision == "bfloat16" or (options.precision == "auto" and device.type == "cuda")
+        self.step = TrainingStep(
+            model,
+            self.task,
+            experiment.training,
+            generator,
+            reduce=self._average if fabric.world_size > 1 else None,
+            accelerate=device.type == "cuda",
+            network_dtype=torch.bfloat16 if low else torch.float32,
+        )
+        if found is not None:
+            self._resume(*found)
+        self.losses = LossLog(self.folder / LOSSES, self.step.index) if fabric.is_global_zero else None
+        self.bits: float | None = None
+        self.share = 0.0  # of the time budget
+        self.last_save = time.monotonic()
+
+    def loop(self, interrupt: Interrupt) -> None:
+        options, total = self.options, self.experiment.training.steps
+        alone = self.fabric.world_size == 1  # several processes can only stop together, where they log
+        shown = self.fabric.is_global_zero and not options.quiet
+        with Progress(total, self.step.index, self.task.optimum, shown) as progress, self._board() as board:
+            self.share = self._share()
+            while self.step.index < total and not (alone and interrupt.requested):
+                self.step(self.share)
+                if alone:
+                    self.share = self._share()
+                if self.step.index % options.log_every and self.step.index < total:
+                    continue
+                self._log(progress, board)
+                self.share = self._share()
+                late = options.max_time is not None and self._elapsed() > options.max_time
+                if self._any(late or interrupt.requested or self.share >= 1.0):
+                    break
+                if self._any(time.monotonic() - self.last_save > options.checkpoint_every):
+                    self.save()
+            if self.step.unread:
+                self._log(progress, board)
+
+    def save(self) -> None:
+        """Write a checkpoint, in place of the last one in a single move."""
+        # A finite loss may still have had a gradient that was not, which shows in the next loss only.
+        if not bool(torch.isfinite(self.step.flat.values).all()):
+            raise TrainingError(self._broken(f"The weights became non-finite by step {self.step.index}"))
+        state = {name: tensor for name, tensor in self.step.state().items() if name != "random"}
+        random = self.fabric.all_gather(self.step.generator.get_state().to(self.fabric.device))
+        assert isinstance(random, Tensor)
+        state["random"] = random.reshape(self.fabric.world_size, -1)
+        if self.fabric.is_global_zero:
+            header = {
+                "kind": "checkpoint",
+                "experiment": to_mapping(self.experiment),
+                "seed": self.options.seed,
+                "step": self.step.index,
+                "seconds": self._seconds(),
+            }
+            save_tensors(self.checkpoint, {name: t.cpu() for name, t in state.items()}, header)
+        self.fabric.barrier()
+        self.last_save = time.monotonic()
+
+    def finish(self, interrupted: bool) -> RunSummary:
+        """Save, and write the model and its loss curve once all steps are made."""
+        self.save()
+        summary = RunSummary(
+            folder=self.folder,
+            step=self.step.index,
+            steps=self.experiment.training.steps,
+            seconds=self._seconds(),
+            bits=self.bits,
+            interrupted=interrupted,
+            finished=self.step.index >= self.experiment.training.steps or self.share >= 1.0,
+        )
+        if self.fabric.is_global_zero:
+            self._write_model(summary)
+            assert self.losses is not None
+            steps, bits = self.losses.read()
+            loss_curve(self.folder / "loss.png", steps, bits, self.task.optimum, self.experiment.name)
+        return summary
+
+    def _write_model(self, summary: RunSummary) -> None:
+        step = self.step
+        provenance = {
+            "steps": summary.step,
+            "seconds": round(summary.seconds, 1),
+            "hardware": hardware(self.fabric.device),
+            "revision": revision(),
+        }
+        weights = {**step.flat.named(step.average), **_buffers(step)}
+        save_model(self.folder / MODEL, weights, self.experiment, self.options.seed, provenance)
+        write_text(self.folder / "run.json", json.dumps(provenance, indent=2) + "\n")
+
+    def _log(self, progress: Progress, board: TensorBoard) -> None:
+        first = self.step.index - self.step.unread
+        bits = self.step.read_losses() / math.log(2)
+        finite = torch.isfinite(bits)
+        if self._any(not bool(finite.all())):
+            raise TrainingError(self._not_finite(bits, finite, first))
+        self.bits = float(bits.mean())
+        if self.losses is not None:
+            self.losses.append(first, bits)
+            board.write(self.step.index, bits=self.bits, learning_rate=float(self.step.rate))
+        progress.update(self.step.index, self.bits)
+
+    def _not_finite(self, bits: Tensor, finite: Tensor, first: int) -> str:
+        bad = int((~finite).int().argmax())
+        if bool(finite[bad]):
+            return self._broken(f"The loss of another process became non-finite after step {first}")
+        return self._broken(f"The loss became {float(bits[bad])} at step {first + bad + 1}")
+
+    def _broken(self, what: str) -> str:
+        kept = f" (the checkpoint {self.checkpoint} is from before)" if self.checkpoint.exists() else ""
+        return f"{what}{kept}; use a smaller training.learning_rate in another folder or with --restart."
+
+    def _resume(self, state: dict[str, Tensor], header: dict[str, object]) -> None:
+        random = state.pop("random")
+        if random.shape == (self.fabric.world_size, len(self.step.generator.get_state())):
+            state["random"] = random[self.fabric.global_rank].cpu()
+        else:  # another device or number of processes: fresh numbers, but never the first ones again
+            self.step.generator.manual_seed(
+                hash((self.options.seed, self.fabric.global_rank, header["step"]))
+            )
+        self.step.load_state(state, int(str(header["step"])))
+        self.before = float(str(header["seconds"]))
+
+    def _shared_generator(self) -> torch.Generator:
+        return torch.Generator(device=self.fabric.device).manual_seed(self.options.seed)
+
+    def _average(self, gradient: Tensor) -> None:
+        gradient.copy_(self.fabric.all_reduce(gradient, reduce_op="mean"))  # type: ignore[arg-type]
+
+    def _any(self, decision: bool) -> bool:
+        """Make all processes decide alike: whether any of them decided so."""
+        if self.fabric.world_size == 1:
+            return decision
+        votes = torch.tensor(float(decision), device=self.fabric.device)
+        return bool(self.fabric.all_reduce(votes, reduce_op="sum") > 0)  # type: ignore[operator]
+
+    def _board(self) -> TensorBoard:
+        return TensorBoard(self.folder / "tensorboard" if self.fabric.is_global_zero else None)
+
+    def _share(self) -> float:
+        """The share of the time budget spent, by the first process's clock; 0 without a budget."""
+        if self.options.budget is None:
+            return 0.0
+        # Learning rates follow from it, so that processes must agree; one that is alone need not ask.
+        spent = min(1.0, self._seconds() / self.options.budget)
+        return spent if self.fabric.world_size == 1 else float(self.fabric.broadcast(spent))
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self.start
+
+    def _seconds(self) -> float:
+        return self.before + self._elapsed()
+
+
+def _buffers(step: TrainingStep) -> dict[str, Tensor]:
+    prefix = "buffer."
+    return {k.removeprefix(prefix): v for k, v in step.state().items() if k.startswith(prefix)}
