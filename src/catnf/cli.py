@@ -196,6 +196,27 @@ def sample(
 
 
 @app.command()
+def export(
+    name: Annotated[str, typer.Argument(help="A run's folder, a model file, or a bundled model's name.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File ending in .safetensors.")],
+    dtype: Annotated[
+        Literal["float32", "bfloat16"], typer.Option(help="Of the stored weights.")
+    ] = "bfloat16",
+    shard_mb: Annotated[float | None, typer.Option(help="Largest size of a file in MB.")] = None,
+) -> None:
+    """Write a trained model's weights, smaller and in pieces where asked."""
+    from catnf.fitted import load, save_model
+
+    fitted = load(name)
+    weights = fitted.model.state_dict()
+    stored = torch.bfloat16 if dtype == "bfloat16" else None
+    limit = None if shard_mb is None else int(shard_mb * 1e6)
+    files = save_model(output, weights, fitted.experiment, fitted.seed, fitted.provenance, stored, limit)
+    for file in files:
+        print(file)
+
+
+@app.command()
 def bench(
     name: Annotated[
         str, typer.Argument(help="An experiment's name or a YAML file.")

@@ -66,6 +66,8 @@ class FittedModel:
 
     def log_prob(self, x: Tensor, samples: int = 1, seed: int | None = None, chunk: int = 1024) -> Tensor:
         """The importance-weighted bound of `log p(x)`, in nats, for examples `x: [batch, elements]`."""
+        if x.dim() != 2:
+            raise InputError(f"Examples have shape {tuple(x.shape)}; give a tensor [batch, elements].")
         self.model.check(x, self.task.context(x))
         generator = self._generator(seed)
         parts = []

@@ -81,6 +81,8 @@ def _check(options: RunOptions) -> None:
         raise InputError(f"devices is {options.devices} and nodes {options.nodes}; give at least 1 of each.")
     if not 0 <= options.seed < 2**32:
         raise InputError(f"seed is {options.seed}; give an integer from 0 to {2**32 - 1}.")
+    if options.budget is not None and not options.budget > 0:
+        raise InputError(f"budget is {options.budget}; give seconds above 0.")
     if not 1 <= options.log_every <= LOSS_SLOTS:
         raise InputError(f"log_every is {options.log_every}; give an integer from 1 to {LOSS_SLOTS}.")
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -150,7 +152,7 @@ class _Run:
         shown = self.fabric.is_global_zero and not options.quiet
         with Progress(total, self.step.index, self.task.optimum, shown) as progress, self._board() as board:
             self.share = self._share()
-            while self.step.index < total and not (alone and interrupt.requested):
+            while self.step.index < total and self.share < 1.0 and not (alone and interrupt.requested):
                 self.step(self.share)
                 if alone:
                     self.share = self._share()

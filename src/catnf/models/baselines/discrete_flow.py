@@ -65,7 +65,7 @@ class DiscreteFlow(Model):
     Its likelihood is exact: shifts are bijections of a finite space.
 
     Args:
-        categories: the number of categories.
+        frequencies: of the categories in training data, `[categories]`; where the base starts.
         elements: the number of elements, fixed, since the base has a distribution for each.
         layers: the number of couplings.
         conditioner: makes the conditioners.
@@ -73,9 +73,15 @@ class DiscreteFlow(Model):
     """
 
     def __init__(
-        self, categories: int, elements: int, layers: int, conditioner: Conditioner, temperature: float = 0.1
+        self,
+        frequencies: Tensor,
+        elements: int,
+        layers: int,
+        conditioner: Conditioner,
+        temperature: float = 0.1,
     ) -> None:
         super().__init__()
+        categories = len(frequencies)
         self.categories, self.elements = categories, elements
         couplings = []
         for index in range(layers):
@@ -83,7 +89,7 @@ class DiscreteFlow(Model):
             network = conditioner(mask.conditioner_channels(categories), categories)
             couplings.append(ShiftCoupling(network, categories, mask, temperature))
         self.couplings = nn.ModuleList(couplings)
-        self.base_logits = nn.Parameter(torch.zeros(elements, categories))
+        self.base_logits = nn.Parameter(frequencies.log().repeat(elements, 1))
 
     def check(self, x: Tensor, ctx: Context) -> None:
         super().check(x, ctx)

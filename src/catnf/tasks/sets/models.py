@@ -57,10 +57,9 @@ def build_set_model(config: SetModelConfig, frequencies: torch.Tensor, elements:
         frequencies: training frequencies of the categories, `[categories]`.
         elements: size of the sets; only discrete flows are tied to it.
     """
-    categories = len(frequencies)
     if config.kind == "discrete":
         return DiscreteFlow(
-            categories, elements, config.layers, _transformers(config), config.shift_temperature
+            frequencies, elements, config.layers, _transformers(config), config.shift_temperature
         )
     encoding = _encoding(config, frequencies)
     flow = mixture_steps(encoding.channels, config.layers, config.mixtures, _transformers(config))
