@@ -16,6 +16,11 @@ from rich.table import Table
 from catnf import __version__
 from catnf.errors import CatnfError, InputError
 
+try:
+    from typer import TyperException as UsageError
+except ImportError:  # older releases raise click's own
+    from click import ClickException as UsageError  # type: ignore[no-redef]
+
 app = typer.Typer(
     help="Normalizing flows on categorical data.",
     no_args_is_help=True,
@@ -37,7 +42,7 @@ def main() -> None:
         code = app(standalone_mode=False)
     except CatnfError as error:
         _refuse(str(error))
-    except typer.TyperException as error:  # options that cannot be read
+    except UsageError as error:  # options that cannot be read
         _refuse(error.format_message())
     except OSError as error:  # the disk fills up, a folder disappears
         _refuse(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.")

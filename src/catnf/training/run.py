@@ -15,7 +15,7 @@ from torch import Tensor
 
 from catnf.configuration import to_mapping
 from catnf.drawing import loss_curve
-from catnf.errors import InputError, TrainingError
+from catnf.errors import InputError, StorageError, TrainingError
 from catnf.experiments import Experiment
 from catnf.fitted import save_model
 from catnf.provenance import hardware, revision
@@ -183,6 +183,7 @@ class _Run:
                 "experiment": to_mapping(self.experiment),
                 "seed": self.options.seed,
                 "step": self.step.index,
+                "layout": self.step.flat.names,
                 "seconds": self._seconds(),
             }
             save_tensors(self.checkpoint, {name: t.cpu() for name, t in state.items()}, header)
@@ -205,7 +206,8 @@ class _Run:
             self._write_model(summary)
             assert self.losses is not None
             steps, bits = self.losses.read()
-            loss_curve(self.folder / "loss.png", steps, bits, self.task.optimum, self.experiment.name)
+            if steps:  # none where a run is stopped before its first step
+                loss_curve(self.folder / "loss.png", steps, bits, self.task.optimum, self.experiment.name)
         return summary
 
     def _write_model(self, summary: RunSummary) -> None:
@@ -243,6 +245,11 @@ class _Run:
         return f"{what}{kept}; use a smaller training.learning_rate in another folder or with --restart."
 
     def _resume(self, state: dict[str, Tensor], header: dict[str, object]) -> None:
+        if header.get("layout") != self.step.flat.names:
+            raise StorageError(
+                f"{self.checkpoint} was written by another version of catnf, with parameters in another order; "
+                "start anew with --restart."
+            )
         random = state.pop("random")
         if random.shape == (self.fabric.world_size, len(self.step.generator.get_state())):
             state["random"] = random[self.fabric.global_rank].cpu()
