@@ -247,7 +247,7 @@ class _Run:
     def _resume(self, state: dict[str, Tensor], header: dict[str, object]) -> None:
         if header.get("layout") != self.step.flat.names:
             raise StorageError(
-                f"{self.checkpoint} was written by another version of catnf, with parameters in another order; "
+                f"{self.checkpoint} comes from another version of catnf, with parameters in another order; "
                 "start anew with --restart."
             )
         random = state.pop("random")
