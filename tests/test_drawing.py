@@ -22,14 +22,12 @@ class FixedMixture(Encoding):
     scale: Tensor
 
     def __init__(self, mean: Tensor, scale: Tensor) -> None:
-        super().__init__()
-        self.categories, self.channels = mean.shape
+        super().__init__(*mean.shape)
         self.register_buffer("mean", mean)
         self.register_buffer("scale", scale)
 
-    def forward(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Encoded:
-        uniform = torch.rand(*x.shape, self.channels, generator=generator).clamp(1e-4, 1 - 1e-4)
-        z = ctx.hide(self.mean[x] + self.scale[x] * uniform.logit())
+    def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
+        z = ctx.hide(self.mean[x] + self.scale[x] * noise)
         own = x[..., None]
         return Encoded(
             z,

@@ -27,7 +27,7 @@ def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int
     task = experiment.make_task()
     model = experiment.make_model(task, seed=0).to(device)
     generator = torch.Generator(device=device).manual_seed(0)
-    model.initialize(*task.batch(batch, generator))
+    model.initialize(*task.batch(batch, generator), generator)
     on_gpu = device.type == "cuda"
     step = TrainingStep(
         model,

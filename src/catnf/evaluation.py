@@ -11,6 +11,7 @@ from torch import Tensor
 
 from catnf.errors import InputError
 from catnf.fitted import FittedModel
+from catnf.models.model import check_temperature
 from catnf.tasks.task import Split
 
 
@@ -32,8 +33,7 @@ class EvaluationOptions:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least 1.")
         if self.generated < 0:
             raise InputError(f"generated is {self.generated}; give 0 or more.")
-        if not self.temperature > 0:
-            raise InputError(f"temperature is {self.temperature}; give a number above 0.")
+        check_temperature(self.temperature)
 
 
 @dataclass(frozen=True)

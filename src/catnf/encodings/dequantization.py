@@ -55,6 +55,6 @@ class DequantizationEncoding(Encoding):
         cell = torch.floor(torch.sigmoid(z.squeeze(-1)) * self.categories).long()
         return cell.clamp(0, self.categories - 1)
 
-    def initialize(self, x: Tensor, ctx: Context) -> None:
-        noise = ctx.hide(self.noise.sample((*x.shape, self.channels), device=x.device))
+    def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
+        noise = ctx.hide(self.noise.sample((*x.shape, self.channels), generator, x.device))
         self.flow.initialize(noise, ctx.with_features(lookup(self.embedding, x)))

@@ -69,7 +69,7 @@ class Encoding(nn.Module):
         """The most probable categories `[batch, elements]`."""
         return self.posterior(z, ctx).argmax(-1)
 
-    def initialize(self, x: Tensor, ctx: Context) -> None:
+    def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
         """Set data-dependent parameters from categories `x`; most encodings have none."""
 
     if TYPE_CHECKING:  # nn.Module types calls as Any

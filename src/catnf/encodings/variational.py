@@ -57,8 +57,8 @@ class VariationalEncoding(Encoding):
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
         return torch.log_softmax(self.decoder(z).to(z.dtype), dim=-1)
 
-    def initialize(self, x: Tensor, ctx: Context) -> None:
-        noise = ctx.hide(self.noise.sample((*x.shape, self.channels), device=x.device))
+    def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
+        noise = ctx.hide(self.noise.sample((*x.shape, self.channels), generator, x.device))
         self.flow.initialize(noise, ctx.with_features(lookup(self.embedding, x)))
 
 

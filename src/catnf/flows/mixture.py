@@ -49,15 +49,18 @@ def mixture_logit_inverse(y: Tensor, mixture: Mixture) -> Root:
     """Solve `mixture_logit(x) = y`, differentiable in `y` and the parameters.
 
     `logit F(x)` lies between the smallest and the largest `u_k`, so that `mean_k + scale_k * y` over all
-    components brackets the root. The gradient is that of the implicit function: one Newton step from the
-    detached root, whose derivative is exact.
+    components brackets the root. The gradient is that of the implicit function: a Newton step whose length
+    is zero and whose derivative is exact.
     """
     with torch.no_grad():
         root = _solve(y, mixture)
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in (y, *mixture))):
         return root
     value, log_derivative = mixture_logit(root.value, mixture)
-    return Root(root.value - (value - y) * torch.exp(-log_derivative.detach()), root.converged)
+    # Differences with themselves: on a plateau the slope is so small that even rounding would move the root.
+    change = (value - value.detach()) - (y - y.detach())
+    inverse_slope = torch.exp(-log_derivative.detach().clamp(min=-30.0))
+    return Root(root.value - change * inverse_slope, root.converged)
 
 
 def _solve(y: Tensor, mixture: Mixture) -> Root:

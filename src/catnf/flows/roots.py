@@ -47,7 +47,7 @@ def bracketed_newton(
         (tensor([2.]), tensor([True]))
     """
     x = 0.5 * (low + high)
-    before = step = high - low
+    before = step = value = high - low
     for _ in range(steps):
         value, derivative = function(x)
         low = torch.where(value <= 0, x, low)
@@ -64,4 +64,5 @@ def bracketed_newton(
         # Reading a result stops a GPU but costs a CPU nothing.
         if x.device.type == "cpu" and not torch.compiler.is_compiling() and bool(settled.all()):
             break
-    return Root(x, step.abs() <= tolerance * (1.0 + x.abs()))
+    # A function that gives no number moves nothing, which is not convergence.
+    return Root(x, (step.abs() <= tolerance * (1.0 + x.abs())) & torch.isfinite(value))

@@ -49,11 +49,13 @@ def _search(
     before = high - low
     step = high - low
     inverse_scale = tl.exp(-ls)
+    last = step
     for _ in range(STEPS):
         u = (x[:, None] - mean) * inverse_scale
         left, right = _logsigmoid(u), _logsigmoid(-u)
         cdf, survival = _logsumexp(lw + left), _logsumexp(lw + right)
         g = cdf - survival - target
+        last = g
         slope = tl.exp(_logsumexp(lw + left + right - ls) - cdf - survival)
         low = tl.where(g <= 0, x, low)
         high = tl.where(g >= 0, x, high)
@@ -67,7 +69,9 @@ def _search(
         step = new - x
         x = new
     tl.store(value + rows, x, mask=rows < count)
-    tl.store(converged + rows, tl.abs(step) <= tolerance * (1.0 + tl.abs(x)), mask=rows < count)
+    # A function that gives no number moves nothing, which is not convergence: NaN differs from itself.
+    good = (tl.abs(step) <= tolerance * (1.0 + tl.abs(x))) & (last == last)
+    tl.store(converged + rows, good, mask=rows < count)
 
 
 def solve(y: Tensor, mixture: Mixture, steps: int = 20, tolerance: float = 1e-5) -> Root:

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from catnf.context import Context
 from catnf.encodings.encoding import Encoding
-from catnf.errors import InputError
 from catnf.flows.base import Logistic
 from catnf.flows.coupling import unconverged_roots
 from catnf.flows.transform import Transform
-from catnf.models.model import Bound, Model
+from catnf.models.model import Bound, Model, check_temperature
 
 
 class CategoricalFlow(Model):
@@ -32,7 +31,7 @@ class CategoricalFlow(Model):
         self.categories = encoding.categories
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
-        encoded = self.encoding.encode(x, ctx, generator)
+        encoded = self.encoding.encode(ctx.hide(x).long(), ctx, generator)
         z, logdet = self.flow(encoded.z, ctx)
         log_flow = ctx.total(self.base.log_prob(z)) + logdet
         return Bound(log_flow + encoded.log_weight, encoded.log_posterior)
@@ -41,14 +40,11 @@ class CategoricalFlow(Model):
     def sample(
         self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
     ) -> Tensor:
-        if not temperature > 0.0:
-            raise InputError(
-                f"temperature is {temperature}; give a number above 0, where 1 is the model itself."
-            )
+        check_temperature(temperature)
         x = self.draw(ctx, generator, temperature)
         failed = unconverged_roots(self.flow)
         if failed:
-            warnings.warn(f"{failed} latents were inverted inexactly while sampling.", stacklevel=2)
+            warnings.warn(f"{failed} latents were inverted inexactly while sampling.", stacklevel=3)
         return x
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
@@ -61,13 +57,15 @@ class CategoricalFlow(Model):
     @torch.no_grad()
     def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
         self.check(x, ctx)
-        z, _ = self.flow(self.encoding.encode(x, ctx, generator).z, ctx)
-        return self.encoding.decode(self.flow.inverse(z, ctx), ctx)
+        z, _ = self.flow(self.encoding.encode(ctx.hide(x).long(), ctx, generator).z, ctx)
+        back = self.encoding.decode(self.flow.inverse(z, ctx), ctx)
+        unconverged_roots(self.flow)  # so that the next samples are not blamed for these
+        return back
 
     @torch.no_grad()
-    def initialize(self, x: Tensor, ctx: Context) -> None:
-        self.encoding.initialize(x, ctx)
-        self.flow.initialize(self.encoding.encode(x, ctx).z, ctx)
+    def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
+        self.encoding.initialize(x, ctx, generator)
+        self.flow.initialize(self.encoding.encode(x, ctx, generator).z, ctx)
 
     @property
     def device(self) -> torch.device:

@@ -47,7 +47,7 @@ class Model(nn.Module):
         """Encode `x`, run the flow forth and back, and decode: `[batch, elements]`."""
         raise NotImplementedError
 
-    def initialize(self, x: Tensor, ctx: Context) -> None:
+    def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
         """Set data-dependent parameters from categories `x`; nothing by default."""
 
     def loss(
@@ -96,6 +96,14 @@ class Model(nn.Module):
     def check(self, x: Tensor, ctx: Context) -> None:
         """Refuse categories that this model cannot have produced."""
         check_categories(x, ctx, self.categories)
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise `InputError` unless samples can be drawn at this temperature."""
+    if not 0.0 < temperature < math.inf:
+        raise InputError(
+            f"temperature is {temperature}; give a finite number above 0, where 1 is the model itself."
+        )
 
 
 def check_categories(x: Tensor, ctx: Context, categories: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -36,4 +37,5 @@ def select(values: Tensor, x: Tensor) -> Tensor:
     """`values[..., x]` for `values: [..., categories]` and `x: [...]`, giving `[...]`."""
     if values.shape[-1] > 256:
         return values.gather(-1, x.unsqueeze(-1)).squeeze(-1)
-    return (values * F.one_hot(x, values.shape[-1]).to(values.dtype)).sum(-1)
+    chosen = F.one_hot(x, values.shape[-1]).bool()
+    return torch.where(chosen, values, torch.zeros_like(values)).sum(-1)

@@ -86,9 +86,13 @@ class FlatParameters:
         split = sum(offset < self.network_end for offset in self.offsets)
         for start, pieces in ((0, gradients[:split]), (split, gradients[split:])):
             if pieces:
-                flat = torch.cat(self._padded(pieces, start))
-                begin = self.offsets[start]
-                self.values.grad[begin : begin + flat.numel()].copy_(flat)
+                end = self.offsets[split] if start < split < len(self.offsets) else len(self.values)
+                target = self.values.grad[self.offsets[start] : end]
+                padded = self._padded(pieces, start)
+                if padded[0].dtype == target.dtype:
+                    torch.cat(padded, out=target)
+                else:
+                    target.copy_(torch.cat(padded))
 
     def _padded(self, gradients: Sequence[Tensor | None], start: int) -> list[Tensor]:
         out = []

@@ -125,10 +125,10 @@ class _Run:
         model = experiment.make_model(self.task, options.seed).to(device)
         if found is None:
             config = experiment.training
-            x, ctx = self.task.batch(config.batch * config.initialization_batches, self._shared_generator())
-            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-                torch.manual_seed(options.seed)
-                model.initialize(x, ctx)
+            # Every process draws the same numbers here, so that all start from the same parameters.
+            shared = torch.Generator(device=device).manual_seed(options.seed)
+            x, ctx = self.task.batch(config.batch * config.initialization_batches, shared)
+            model.initialize(x, ctx, shared)
         low = options.precision == "bfloat16" or (options.precision == "auto" and device.type == "cuda")
         self.step = TrainingStep(
             model,
@@ -259,9 +259,6 @@ class _Run:
             )
         self.step.load_state(state, int(str(header["step"])))
         self.before = float(str(header["seconds"]))
-
-    def _shared_generator(self) -> torch.Generator:
-        return torch.Generator(device=self.fabric.device).manual_seed(self.options.seed)
 
     def _average(self, gradient: Tensor) -> None:
         gradient.copy_(self.fabric.all_reduce(gradient, reduce_op="mean"))  # type: ignore[arg-type]

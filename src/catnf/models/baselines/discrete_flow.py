@@ -10,7 +10,7 @@ from catnf.context import Context
 from catnf.errors import InputError
 from catnf.flows.masks import ChessMask
 from catnf.flows.step import Conditioner
-from catnf.models.model import Bound, Model
+from catnf.models.model import Bound, Model, check_temperature
 
 
 class ShiftCoupling(nn.Module):
@@ -93,15 +93,16 @@ class DiscreteFlow(Model):
 
     def check(self, x: Tensor, ctx: Context) -> None:
         super().check(x, ctx)
+        self._check_elements(ctx)
+
+    def _check_elements(self, ctx: Context) -> None:
         if ctx.elements != self.elements:
             raise InputError(
                 f"Examples have {ctx.elements} elements; this model was made for {self.elements}."
             )
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
-        values = F.one_hot(x, self.categories).float()
-        for coupling in self.couplings:
-            values = coupling(values, ctx)
+        values = self._forward(x, ctx)
         log_base = torch.log_softmax(self.base_logits, dim=-1)
         value = ctx.total((values * log_base).sum(-1))
         return Bound(value, torch.zeros_like(value))
@@ -110,27 +111,29 @@ class DiscreteFlow(Model):
     def sample(
         self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
     ) -> Tensor:
-        if not temperature > 0.0:
-            raise InputError(
-                f"temperature is {temperature}; give a number above 0, where 1 is the model itself."
-            )
+        check_temperature(temperature)
+        self._check_elements(ctx)
         return self.draw(ctx, generator, temperature)
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
         """`sample` without its checks."""
         probabilities = torch.softmax(self.base_logits / temperature, dim=-1)
         x = torch.multinomial(probabilities, ctx.batch, replacement=True, generator=generator).T
-        values = F.one_hot(x, self.categories).float()
-        for coupling in reversed(list(self.couplings)):
-            values = coupling.inverse(values, ctx)  # type: ignore[operator]
-        return values.argmax(-1)
+        return self._inverse(F.one_hot(x, self.categories).float(), ctx)
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
         self.check(x, ctx)
-        values = F.one_hot(x, self.categories).float()
+        return self._inverse(self._forward(x, ctx), ctx)
+
+    def _forward(self, x: Tensor, ctx: Context) -> Tensor:
+        """Categories `[batch, elements]` to one-hot vectors in the space of the base."""
+        values = F.one_hot(ctx.hide(x).long(), self.categories).float()
         for coupling in self.couplings:
             values = coupling(values, ctx)
+        return values
+
+    def _inverse(self, values: Tensor, ctx: Context) -> Tensor:
         for coupling in reversed(list(self.couplings)):
             values = coupling.inverse(values, ctx)  # type: ignore[operator]
         return values.argmax(-1)

@@ -1,0 +1,58 @@
+"""What tests share: fixed seeds, hypothesis settings, modules that are no identities, padded copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor, nn
+
+# Derandomized: a failure in CI is the same failure on every machine, and nothing is written to disk.
+settings.register_profile("catnf", deadline=None, derandomize=True, database=None, max_examples=25)
+settings.load_profile("catnf")
+
+# Tensors here are tiny: a second thread costs far more in waiting than it computes.
+torch.set_num_threads(1)
+
+Seeded = Callable[[int], torch.Generator]
+Perturb = Callable[[nn.Module, float], nn.Module]
+Pad = Callable[[Tensor, int, float], Tensor]
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed() -> None:
+    """Layers draw their first weights from the global generator."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def seeded() -> Seeded:
+    """A generator with the given seed."""
+    return lambda seed: torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(scope="session")
+def perturb(seeded: Seeded) -> Perturb:
+    """Adds noise to all parameters in place, since freshly made parts are close to identities."""
+
+    @torch.no_grad()
+    def add_noise(module: nn.Module, scale: float = 0.3) -> nn.Module:
+        generator = seeded(7)
+        for parameter in module.parameters():
+            parameter.add_(scale * torch.randn(parameter.shape, generator=generator))
+        return module
+
+    return add_noise
+
+
+@pytest.fixture(scope="session")
+def pad() -> Pad:
+    """Appends `more` elements of the given value to `values: [batch, elements, ...]`."""
+
+    def append(values: Tensor, more: int, value: float = 0.0) -> Tensor:
+        tail = values.new_full((values.shape[0], more, *values.shape[2:]), value)
+        return torch.cat([values, tail], dim=1)
+
+    return append

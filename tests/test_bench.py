@@ -1,0 +1,42 @@
+"""Measuring speed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from catnf.bench import bench
+from catnf.errors import InputError
+from catnf.experiments import Experiment, load_experiment
+from catnf.results import record_speed
+
+SIZES = ("task.size=4", "model.hidden=16", "model.heads=2", "model.blocks=1", "model.layers=2")
+CPU = torch.device("cpu")
+
+
+def experiment(kind: str) -> Experiment:
+    return load_experiment(f"sets/shuffling/{kind}", SIZES)
+
+
+@pytest.mark.parametrize("kind", ["mixture", "latent", "discrete"])
+def test_three_speeds_in_milliseconds(kind: str) -> None:
+    speeds = bench(experiment(kind), 8, CPU, repeats=2)
+    assert set(speeds) == {"train_step_ms", "log_prob_ms", "sample_ms"}
+    assert all(0.0 < value < 60_000.0 for value in speeds.values())
+
+
+def test_the_record_says_what_was_measured_and_where() -> None:
+    record = record_speed(experiment("mixture"), {"train_step_ms": 1.23456789}, 8, CPU, "catnf bench")
+    assert record["metrics"] == {"train_step_ms": 1.2346}
+    assert (record["n"], record["command"]) == (8, "catnf bench")
+    assert record["hardware"]
+    json.dumps(record, allow_nan=False)
+
+
+def test_no_measurement_and_no_batch_are_refused() -> None:
+    with pytest.raises(InputError, match="repeats is 0"):
+        bench(experiment("mixture"), 8, CPU, repeats=0)
+    with pytest.raises(InputError, match=r"training\.batch is 0"):
+        bench(experiment("mixture"), 0, CPU)

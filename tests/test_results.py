@@ -1,0 +1,72 @@
+"""Results as data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from catnf.errors import StorageError
+from catnf.results import write_result
+
+
+def outcome(seed: int, bits: float, **more: float) -> dict[str, object]:
+    return {
+        "experiment": "sets/shuffling/mixture",
+        "metrics": {"bits_per_variable": bits, **more},
+        "intervals": {"bits_per_variable": [bits - 0.1, bits + 0.1]},
+        "n": {"bits_per_variable": 512},
+        "seeds": [seed],
+        "hardware": "a machine",
+        "seconds": 1.5,
+        "revision": "abc",
+        "command": f"catnf evaluate runs/{seed}",
+    }
+
+
+def write(folder: Path, seed: int, bits: float, **more: float) -> dict[str, object]:
+    path = write_result(folder, "sets/shuffling/mixture", outcome(seed, bits, **more), seed)
+    assert path == folder / "sets" / "shuffling" / "mixture.json"
+    return json.loads(path.read_text())
+
+
+def test_one_seed(tmp_path: Path) -> None:
+    got = write(tmp_path, 0, 2.8)
+    assert got["metrics"] == {"bits_per_variable": 2.8}
+    assert got["intervals"] == {"bits_per_variable": [2.8 - 0.1, 2.8 + 0.1]}
+    assert got["seeds"] == [0]
+    for name in ("experiment", "n", "hardware", "seconds", "revision", "command"):
+        assert got[name] == outcome(0, 2.8)[name], "every result names where it comes from"
+
+
+def test_several_seeds_give_mean_and_range(tmp_path: Path) -> None:
+    for seed, bits in ((10, 2.9), (2, 2.7), (0, 2.8)):
+        got = write(tmp_path, seed, bits)
+    assert got["seeds"] == [0, 2, 10]
+    assert got["metrics"] == {"bits_per_variable": pytest.approx(2.8)}
+    assert got["intervals"] == {"bits_per_variable": [2.7, 2.9]}
+    runs = got["runs"]
+    assert isinstance(runs, list)
+    assert [run["metrics"]["bits_per_variable"] for run in runs] == [2.8, 2.7, 2.9]
+
+
+def test_a_seed_measured_again_replaces_itself(tmp_path: Path) -> None:
+    write(tmp_path, 0, 2.8)
+    got = write(tmp_path, 0, 2.6)
+    assert (got["seeds"], got["metrics"]) == ([0], {"bits_per_variable": 2.6})
+
+
+def test_only_metrics_that_all_seeds_have_are_averaged(tmp_path: Path) -> None:
+    write(tmp_path, 0, 2.8)
+    assert write(tmp_path, 1, 2.6, validity=0.5)["metrics"] == {"bits_per_variable": pytest.approx(2.7)}
+
+
+@pytest.mark.parametrize("content", ["not json", "[1, 2]", '{"metrics": {}}', '{"runs": [3]}'])
+def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "sets" / "shuffling" / "mixture.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    with pytest.raises(StorageError, match=r"mixture\.json cannot be read as results"):
+        write(tmp_path, 0, 2.8)
+    assert path.read_text() == content
