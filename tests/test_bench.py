@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 
 import pytest
 import torch
@@ -22,9 +24,16 @@ def experiment(kind: str) -> Experiment:
 
 @pytest.mark.parametrize("kind", ["mixture", "latent", "discrete"])
 def test_three_speeds_in_milliseconds(kind: str) -> None:
-    speeds = bench(experiment(kind), 8, CPU, repeats=2)
+    start = time.perf_counter()
+    speeds = bench(experiment(kind), 8, CPU, repeats=9)
+    spent = (time.perf_counter() - start) * 1e3
     assert set(speeds) == {"train_step_ms", "log_prob_ms", "sample_ms"}
-    assert all(0.0 < value < 60_000.0 for value in speeds.values())
+    assert all(math.isfinite(value) for value in speeds.values())
+    # Milliseconds: the smallest model takes far more than this, and seconds would be far less.
+    assert all(value > 0.02 for value in speeds.values())
+    # At least five of nine repeats took the median or longer.
+    assert 5 * sum(speeds.values()) <= spent
+    assert speeds["train_step_ms"] > speeds["log_prob_ms"], "a step contains the likelihood"
 
 
 def test_the_record_says_what_was_measured_and_where() -> None:

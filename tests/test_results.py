@@ -45,7 +45,9 @@ def test_several_seeds_give_mean_and_range(tmp_path: Path) -> None:
         got = write(tmp_path, seed, bits)
     assert got["seeds"] == [0, 2, 10]
     assert got["metrics"] == {"bits_per_variable": pytest.approx(2.8)}
-    assert got["intervals"] == {"bits_per_variable": [2.7, 2.9]}
+    # Each seed's interval is 0.1 wide to either side, so their mean's is narrower by the root of three.
+    assert got["intervals"]["bits_per_variable"] == pytest.approx([2.8 - 0.1 / 3**0.5, 2.8 + 0.1 / 3**0.5])
+    assert got["ranges"] == {"bits_per_variable": [2.7, 2.9]}
     runs = got["runs"]
     assert isinstance(runs, list)
     assert [run["metrics"]["bits_per_variable"] for run in runs] == [2.8, 2.7, 2.9]

@@ -11,7 +11,6 @@ import torch
 
 from catnf.errors import InputError
 from catnf.experiments import Experiment
-from catnf.models import CategoricalFlow
 from catnf.training.step import TrainingStep, capture
 
 
@@ -47,10 +46,7 @@ def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int
         model.bound(x, ctx, generator)
 
     def draw() -> None:
-        if isinstance(model, CategoricalFlow):
-            model.draw(context, generator)
-        else:
-            model.sample(context, generator)
+        model.draw(context, generator)
 
     with torch.no_grad():
         for name, work in (("log_prob_ms", score), ("sample_ms", draw)):

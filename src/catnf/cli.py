@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -44,6 +46,10 @@ def main() -> None:
         _refuse(str(error))
     except UsageError as error:  # options that cannot be read
         _refuse(error.format_message())
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        _refuse("Memory does not suffice; use smaller sizes, for instance --set training.batch=64.")
     except OSError as error:  # the disk fills up, a folder disappears
         _refuse(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
     sys.exit(code)
@@ -126,7 +132,8 @@ def train(
         return
     _messages.print(f"{summary.step} of {summary.steps} steps in {summary.seconds:.0f} s: {folder}")
     if not summary.finished:
-        _messages.print("Stopped early; the same command goes on from here.")
+        again = "the same command without --restart" if restart else "the same command"
+        _messages.print(f"Stopped early; {again} goes on from here.")
 
 
 @app.command()
@@ -151,7 +158,7 @@ def evaluate(
     options = EvaluationOptions(split, examples, samples, generated, temperature, seed)
     fitted = load(name, _device(device))
     evaluation = measure(fitted, options)
-    outcome = record(fitted, evaluation, f"catnf evaluate {' '.join(sys.argv[2:])}")
+    outcome = record(fitted, evaluation, _command())
     if results is not None:
         write_result(results, fitted.experiment.name, outcome, fitted.seed)
     if as_json:
@@ -215,6 +222,8 @@ def export(
     fitted = load(name)
     weights = fitted.model.state_dict()
     stored = torch.bfloat16 if dtype == "bfloat16" else None
+    if shard_mb is not None and not 0 < shard_mb < math.inf:
+        raise InputError(f"shard-mb is {shard_mb}; give a number above 0.")
     limit = None if shard_mb is None else int(shard_mb * 1e6)
     files = save_model(output, weights, fitted.experiment, fitted.seed, fitted.provenance, stored, limit)
     for file in files:
@@ -243,7 +252,7 @@ def bench(
     where = _device(device)
     size = batch if batch is not None else (1024 if where.type == "cuda" else 64)
     speeds = measure(experiment, size, where, repeats)
-    outcome = record_speed(experiment, speeds, size, where, f"catnf bench {' '.join(sys.argv[2:])}")
+    outcome = record_speed(experiment, speeds, size, where, _command())
     if output is not None:
         write_text(output, json.dumps(outcome, indent=2) + "\n")
     if as_json:
@@ -270,3 +279,8 @@ def _device(asked: str) -> torch.device:
     if asked == "cuda" and not torch.cuda.is_available():
         raise InputError("Device cuda was asked for, but torch sees no GPU; use --device cpu.")
     return torch.device("cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def _command() -> str:
+    """What was typed, as it could be typed again."""
+    return shlex.join(["catnf", *sys.argv[1:]])

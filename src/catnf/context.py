@@ -13,15 +13,15 @@ from torch import Tensor
 class Context:
     """Shape, padding and side information of one batch.
 
-    Padding is handled by the three methods below and nowhere else. Latents at padded elements are
-    always zero; transforms keep them so by passing their output through `hide`.
+    Padding is handled by the methods below; besides them only attention and checks of input look at the
+    mask. Latents at padded elements are always zero; transforms keep them so with `hide`.
 
     Attributes:
         batch: number of examples.
         elements: number of elements an example has, padding included.
         mask: `[batch, elements]`, true where an element is real; `None` when nothing is padded.
-        features: `[batch, elements, features]`, extra inputs of the conditioners, for instance an
-            embedding of the categories while encoding them.
+        features: `[batch, elements, features]`, or with 1 in place of `batch`: extra inputs of the
+            conditioners, for instance an embedding of the categories while encoding them.
     """
 
     batch: int
@@ -62,6 +62,20 @@ class Context:
 
 def _repeat(values: Tensor | None, times: int) -> Tensor | None:
     return None if values is None else values.repeat_interleave(times, dim=0)
+
+
+@dataclass(frozen=True)
+class ElementwiseContext(Context):
+    """Elements that have nothing to do with each other: sums are per element, `[batch, elements]`.
+
+    With it a transform gives a log-determinant for every element, in one pass over all of them.
+    """
+
+    def total(self, values: Tensor) -> Tensor:
+        return self.hide(values).flatten(2).sum(2)
+
+    def counts(self, like: Tensor) -> Tensor:
+        return self.hide(like.new_ones(self.batch, self.elements))
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     """Bits per variable, its training bound, reconstruction, and the validity of samples."""
     start = time.monotonic()
     x = fitted.task.evaluation(options.split, options.examples)
-    nats = fitted.log_prob(x, options.samples, options.seed, chunk=_rows(options))
-    single = fitted.log_prob(x, 1, options.seed)
+    nats = fitted.log_prob(x, options.samples, options.seed, options.chunk)
+    single = fitted.log_prob(x, 1, options.seed, options.chunk)
     elements = fitted.task.context(x).counts(nats)
     metrics: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
@@ -62,7 +62,12 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
         if len(bits) > 1:
             intervals[name] = _interval(bits)
     metrics["reconstruction"] = _reconstruction(fitted, x, options.seed)
-    n = {"bits_per_variable": len(x), "draws": options.samples, "reconstruction": len(x)}
+    n = {
+        "bits_per_variable": len(x),
+        "bits_bound": len(x),
+        "draws": options.samples,
+        "reconstruction": len(x),
+    }
     if options.generated:
         samples = fitted.sample(options.generated, options.seed, options.temperature)
         for name, share in fitted.task.sample_metrics(samples).items():
@@ -74,19 +79,15 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     return Evaluation(metrics, intervals, n, time.monotonic() - start)
 
 
-def _rows(options: EvaluationOptions) -> int:
-    """Examples scored at once such that all their draws fit into a chunk or two."""
-    return max(1, options.chunk // options.samples) if options.samples > 1 else options.chunk
-
-
 def _reconstruction(fitted: FittedModel, x: Tensor, seed: int) -> float:
     """The share of variables that come back from a trip through the latent space."""
     generator = torch.Generator(device=fitted.device).manual_seed(seed)
     right = 0.0
     for piece in x.split(1024):
         moved = piece.to(fitted.device)
-        back = fitted.model.reconstruct(moved, fitted.task.context(moved), generator)
-        right += float((back == moved).float().mean(1).sum())
+        ctx = fitted.task.context(moved)
+        same = (fitted.model.reconstruct(moved, ctx, generator) == moved).float()
+        right += float((ctx.total(same) / ctx.counts(same)).sum())
     return right / len(x)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from catnf.configuration import nearest, to_mapping
@@ -15,7 +16,7 @@ from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment
 from catnf.models import Model
 from catnf.storage import load_tensors, save_tensors
-from catnf.tasks.sets.data import SetTask
+from catnf.tasks.task import Task
 
 ZOO = Path(__file__).parent / "zoo"
 
@@ -35,7 +36,7 @@ class FittedModel:
     """
 
     experiment: Experiment
-    task: SetTask
+    task: Task
     model: Model
     seed: int
     provenance: Mapping[str, object]
@@ -64,16 +65,26 @@ class FittedModel:
         ]
         return torch.cat(parts).cpu()
 
-    def log_prob(self, x: Tensor, samples: int = 1, seed: int | None = None, chunk: int = 1024) -> Tensor:
-        """The importance-weighted bound of `log p(x)`, in nats, for examples `x: [batch, elements]`."""
-        if x.dim() != 2:
-            raise InputError(f"Examples have shape {tuple(x.shape)}; give a tensor [batch, elements].")
+    def log_prob(
+        self, x: ArrayLike | Tensor, samples: int = 1, seed: int | None = None, chunk: int = 16_384
+    ) -> Tensor:
+        """The importance-weighted bound of `log p(x)`, in nats: `[batch]`.
+
+        Args:
+            x: examples `[batch, elements]`, as a tensor, an array or nested lists.
+            samples: draws for every example; more tighten the bound.
+            seed: for the same draws again.
+            chunk: examples times draws that are processed at once.
+        """
+        x = torch.as_tensor(x)
+        self.task.check(x)
         self.model.check(x, self.task.context(x))
         generator = self._generator(seed)
         parts = []
-        for piece in x.split(chunk):
+        for piece in x.split(max(1, chunk // max(1, samples))):
             moved = piece.to(self.device)
-            parts.append(self.model.log_prob(moved, self.task.context(moved), samples, generator))
+            ctx = self.task.context(moved)
+            parts.append(self.model.log_prob(moved, ctx, samples, generator, chunk))
         return torch.cat(parts).cpu()
 
     def _generator(self, seed: int | None) -> torch.Generator:
@@ -112,7 +123,7 @@ def load(name_or_path: str | Path, device: torch.device | str = "cpu") -> Fitted
 
     Example:
         >>> import catnf
-        >>> catnf.load("sets/shuffling/mixture").sample(2).shape  # doctest: +SKIP
+        >>> catnf.load("sets/shuffling/mixture").sample(2).shape
         torch.Size([2, 16])
     """
     path = _locate(name_or_path)
@@ -122,11 +133,11 @@ def load(name_or_path: str | Path, device: torch.device | str = "cpu") -> Fitted
         raise StorageError(f"{path} holds no model; give a model.safetensors or a run's folder.")
     try:
         experiment, seed = Experiment.from_mapping(header["experiment"]), int(header["seed"])
-    except (InputError, KeyError, TypeError) as error:
+    except (InputError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{path} has a configuration that this catnf cannot read: {error}") from error
     task = experiment.make_task()
     model = experiment.make_model(task, seed=0)
-    weights = tensors if kind == "model" else _from_checkpoint(tensors, model)
+    weights = tensors if kind == "model" else _from_checkpoint(tensors, header.get("layout"), model)
     _fill(model, weights, path)
     provenance = header.get("provenance", {"steps": header.get("step"), "seconds": header.get("seconds")})
     return FittedModel(experiment, task, model.to(device).eval(), seed, provenance)
@@ -141,10 +152,13 @@ def bundled_names() -> list[str]:
 def _locate(name_or_path: str | Path) -> Path:
     path = Path(name_or_path)
     if path.is_dir():
-        for name in ("model.safetensors", "checkpoint.safetensors"):
-            if (path / name).exists() or any(path.glob(name.replace(".", "-?????-of-?????."))):
-                return path / name
-        raise StorageError(f"The folder {path} holds neither model.safetensors nor checkpoint.safetensors.")
+        # The newest: a run that went on has a checkpoint that is newer than the model of its last stop.
+        files = [*path.glob("model*.safetensors"), *path.glob("checkpoint.safetensors")]
+        if not files:
+            raise StorageError(
+                f"The folder {path} holds neither model.safetensors nor checkpoint.safetensors."
+            )
+        return max(files, key=lambda file: file.stat().st_mtime_ns)
     if path.exists() or path.suffix == ".safetensors":
         return path
     name = str(name_or_path)
@@ -156,16 +170,15 @@ def _locate(name_or_path: str | Path) -> Path:
     )
 
 
-def _from_checkpoint(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
+def _from_checkpoint(tensors: Mapping[str, Tensor], layout: object, model: Model) -> dict[str, Tensor]:
     from catnf.training.flat import FlatParameters
+    from catnf.training.step import stored_buffers
 
     flat = FlatParameters(model)
     average = tensors.get("average")
-    if average is None or average.shape != flat.values.shape:
+    if average is None or average.shape != flat.values.shape or layout != flat.names:
         return {}  # fits nothing
-    weights = flat.named(average)
-    prefix = "buffer."
-    return weights | {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+    return flat.named(average) | stored_buffers(tensors)
 
 
 def _fill(model: Model, weights: Mapping[str, Tensor], path: Path) -> None:

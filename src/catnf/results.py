@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -71,13 +72,14 @@ def _summary(runs: list[dict[str, object]]) -> dict[str, object]:
     newest = runs[-1]
     shared = [name for name in _metrics(newest) if all(name in _metrics(run) for run in runs)]
     metrics = {name: _mean(runs, name) for name in shared}
-    spread = {name: [min(_values(runs, name)), max(_values(runs, name))] for name in metrics}
-    intervals = newest["intervals"] if len(runs) == 1 else spread
+    intervals = {name: _pooled(runs, name, mean) for name, mean in metrics.items() if _halves(runs, name)}
+    ranges = {name: [min(_values(runs, name)), max(_values(runs, name))] for name in metrics}
     return {
         "experiment": newest["experiment"],
         "metrics": metrics,
         "intervals": intervals,
-        "interval_kind": "95 % over examples" if len(runs) == 1 else "range over seeds",
+        "interval_kind": "95 %, over examples, of the mean over seeds",
+        "ranges": ranges,
         "seeds": [run["seeds"][0] for run in runs],  # type: ignore[index]
         **{key: newest[key] for key in ("n", "hardware", "seconds", "revision", "command")},
         "runs": runs,
@@ -92,6 +94,25 @@ def _metrics(run: Mapping[str, object]) -> dict[str, float]:
 
 def _values(runs: list[dict[str, object]], name: str) -> list[float]:
     return [_metrics(run)[name] for run in runs]
+
+
+def _halves(runs: list[dict[str, object]], name: str) -> list[float]:
+    """Half the width of every seed's interval, or nothing where one has none."""
+    halves = []
+    for run in runs:
+        intervals = run["intervals"]
+        assert isinstance(intervals, dict)
+        if name not in intervals:
+            return []
+        low, high = intervals[name]
+        halves.append((high - low) / 2)
+    return halves
+
+
+def _pooled(runs: list[dict[str, object]], name: str, mean: float) -> list[float]:
+    """The interval of a mean of independent measurements."""
+    half = math.sqrt(sum(half**2 for half in _halves(runs, name))) / len(runs)
+    return [mean - half, mean + half]
 
 
 def _mean(runs: list[dict[str, object]], name: str) -> float:

@@ -1,4 +1,4 @@
-"""The contract of models: input checks, chunks, shapes, invariances."""
+"""The contract of models: input checks, shapes, invariances."""
 
 from __future__ import annotations
 
@@ -91,33 +91,6 @@ def test_initialization_standardises_and_keeps_everything_finite(kind: str, seed
         out, _ = model.flow(z, SetContext.of(x))
         assert out.mean().abs() < 0.5
         assert 0.5 < out.std() < 2.0
-
-
-@every
-def test_one_example_in_chunks_sees_the_same_draws(model: Model, seeded: Seeded) -> None:
-    x = categories(1)
-    ctx = SetContext.of(x)
-    whole = model.log_prob(x, ctx, samples=10, generator=seeded(1))
-    for chunk in (1, 3, 10):
-        parts = model.log_prob(x, ctx, samples=10, generator=seeded(1), chunk=chunk)
-        torch.testing.assert_close(parts, whole, rtol=1e-5, atol=1e-4)
-
-
-@every
-def test_chunks_are_averaged_with_equal_weight_of_every_draw(model: Model, seeded: Seeded) -> None:
-    x = categories(4)
-    ctx = SetContext.of(x)
-    # Two draws of four examples fill a chunk of nine, so that five draws make chunks of 2, 2 and 1.
-    found = model.log_prob(x, ctx, samples=5, generator=seeded(1), chunk=9)
-    generator = seeded(1)
-    values = []
-    with torch.no_grad():
-        for times in (2, 2, 1):
-            bound = model.bound(x.repeat_interleave(times, 0), ctx.repeat(times), generator)
-            values.append(bound.value.view(4, times))
-    expected = torch.cat(values, dim=1).double().exp().mean(1).log()
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
-    assert torch.isfinite(model.log_prob(x, ctx, samples=2, chunk=1)).all()
 
 
 @every

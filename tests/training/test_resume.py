@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -133,11 +135,15 @@ def test_random_state_of_another_device_gives_fresh_numbers(tiny: Tiny, tmp_path
     assert run(tiny(), tmp_path).finished
 
 
-def test_a_time_budget_ends_the_run_for_good(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_time_budget_ends_the_run_for_good(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()  # a clock that moves by 10 ms whenever it is read, however slow the machine
+    monkeypatch.setattr(time, "monotonic", lambda: 0.01 * next(ticks))
     experiment = tiny("mixture", "training.steps=1000000")
     done = run(experiment, tmp_path, budget=1.5)
     assert done.finished
-    assert 0 < done.step < 1_000_000
+    assert 10 < done.step <= 150, "the clock is read in every step"
     again = run(experiment, tmp_path, budget=1.5)
     assert (again.step, again.finished) == (done.step, True)
     assert run(experiment, tmp_path / "none", budget=1e-6).step == 0

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from catnf.context import Context
+from catnf.context import Context, ElementwiseContext
 from catnf.encodings.encoding import Encoded, Encoding
 from catnf.flows.actnorm import ConditionalActNorm
 from catnf.flows.coupling import AffineCoupling
@@ -77,11 +77,10 @@ class LinearFlowEncoding(Encoding):
 
     def _log_densities(self, z: Tensor) -> Tensor:
         """`log q(z|y)` for every category `y`: `[batch, elements, categories]`."""
-        # Categories take the place of elements, elements that of the batch: one embedding serves them all.
+        # Elements take the place of the batch, categories that of elements: one embedding serves them all.
         batch, elements, channels = z.shape
         rows = z.reshape(-1, 1, channels).expand(-1, self.categories, -1)
-        ctx = Context(batch * elements * self.categories, 1)
-        features = self.embedding.repeat(batch * elements, 1).unsqueeze(1)
-        out, logdet = self.flow(rows.reshape(-1, 1, channels), ctx.with_features(features))
-        log_density = self.noise.log_prob(out).flatten(1).sum(1) + logdet
+        ctx = ElementwiseContext(batch * elements, self.categories, features=self.embedding.unsqueeze(0))
+        out, logdet = self.flow(rows, ctx)
+        log_density = self.noise.log_prob(out).sum(-1) + logdet
         return log_density.view(batch, elements, self.categories)

@@ -14,8 +14,8 @@ import torch
 from catnf.configuration import apply_overrides, from_mapping, load_yaml, nearest
 from catnf.errors import InputError
 from catnf.models import Model
-from catnf.tasks.sets import SetModelConfig, SetTaskConfig, make_set_model
-from catnf.tasks.sets.data import SetTask
+from catnf.tasks.sets import SetModelConfig, SetTaskConfig
+from catnf.tasks.task import Task
 from catnf.training.config import TrainingConfig
 
 __all__ = ["Experiment", "experiment_names", "load_experiment"]
@@ -37,15 +37,20 @@ class Experiment:
         """Read an experiment from nested mappings; unknown fields are errors."""
         return from_mapping(cls, values)
 
-    def make_task(self) -> SetTask:
+    def __post_init__(self) -> None:
+        # The name becomes part of paths.
+        if not self.name or self.name.startswith("/") or ".." in self.name.split("/"):
+            raise InputError(f"name is {self.name!r}; give a plain name such as sets/shuffling/mine.")
+
+    def make_task(self) -> Task:
         """The source of data."""
         return self.task.make()
 
-    def make_model(self, task: SetTask, seed: int) -> Model:
-        """A freshly initialized model; the same for the same seed, whatever was drawn before."""
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            return make_set_model(self.model, task)
+    def make_model(self, task: Task, seed: int) -> Model:
+        """A freshly initialized model on the CPU; the same for the same seed, whatever was drawn before."""
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            return self.model.make(task)
 
 
 def experiment_names() -> list[str]:

@@ -55,7 +55,7 @@ class Coupling(Transform):
 
 
 class AffineCoupling(Coupling):
-    """`z * exp(s) + t` with `s`, `t` predicted from the kept part."""
+    """`(z + t) * exp(s)` with `s`, `t` predicted from the kept part."""
 
     def __init__(self, conditioner: nn.Module, channels: int, mask: Mask) -> None:
         super().__init__(conditioner, channels, mask, parameters=2)
@@ -119,7 +119,8 @@ class MixtureCoupling(Coupling):
         shift, log_scale, mixture = self._prediction(z, ctx)
         logit = self.mask.changed(z) * torch.exp(-log_scale) - shift
         root = mixture_logit_inverse(logit, mixture)
-        self.unconverged += (~root.converged).sum()
+        failed = self.mask.select((~root.converged).to(z.dtype))
+        self.unconverged += ctx.total(failed).sum().to(torch.int64)
         return self.finish(z, root.value, ctx)
 
     def _prediction(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Mixture]:

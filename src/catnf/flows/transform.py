@@ -45,7 +45,7 @@ class Sequential(Transform):
         return len(self.transforms)
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
-        logdet = z.new_zeros(ctx.batch)
+        logdet = torch.zeros_like(ctx.counts(z))
         for transform in self:
             z, change = transform(z, ctx)
             logdet = logdet + change

@@ -48,7 +48,6 @@ class CategoricalFlow(Model):
         return x
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
-        """`sample` without its checks, which read results back from a GPU."""
         device = self.device if generator is None else generator.device
         shape = (ctx.batch, ctx.elements, self.encoding.channels)
         z = ctx.hide(self.base.sample(shape, generator, device, temperature))

@@ -43,6 +43,10 @@ class Model(nn.Module):
         """Draw categories `[batch, elements]` of the shape that `ctx` describes."""
         raise NotImplementedError
 
+    def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
+        """`sample` without its checks, which read results back from a GPU."""
+        raise NotImplementedError
+
     def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
         """Encode `x`, run the flow forth and back, and decode: `[batch, elements]`."""
         raise NotImplementedError

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from catnf.context import Context
+from catnf.errors import InputError
 
 Split = Literal["validation", "test"]
 
@@ -57,6 +58,11 @@ class Task(ABC):
     @abstractmethod
     def sample_context(self, size: int, device: torch.device | str = "cpu") -> Context:
         """A context to draw `size` new examples with."""
+
+    def check(self, x: Tensor) -> None:
+        """Raise `InputError` where examples `x: [batch, elements]` cannot belong to this task."""
+        if x.dim() != 2:
+            raise InputError(f"Examples have shape {tuple(x.shape)}; give a tensor [batch, elements].")
 
     @abstractmethod
     def sample_metrics(self, x: Tensor) -> dict[str, float]:

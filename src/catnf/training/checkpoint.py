@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,18 +34,33 @@ def find_checkpoint(experiment: Experiment, folder: Path, seed: int, restart: bo
     """
     checkpoint = folder / CHECKPOINT
     if restart or not checkpoint.exists():
-        _clear(folder, (CHECKPOINT, LOSSES, MODEL, "run.json", "loss.png") if restart else (LOSSES,))
+        old = (CHECKPOINT, LOSSES, MODEL, "run.json", "loss.png") if restart else (LOSSES,)
+        _clear(folder, old)
         return None
     state, header = load_tensors(checkpoint)
     if header.get("kind") != "checkpoint":
         raise StorageError(f"{checkpoint} is not a checkpoint of a training run; choose another folder.")
-    stored = Experiment.from_mapping(header["experiment"])
+    try:
+        stored, seed_then, step = (
+            Experiment.from_mapping(header["experiment"]),
+            header["seed"],
+            header["step"],
+        )
+    except (InputError, KeyError) as error:
+        raise StorageError(
+            f"{checkpoint} has a header that this catnf cannot read ({error}); use --restart."
+        ) from error
+    if experiment.training.steps < step:
+        raise InputError(
+            f"{folder} holds a run of {step} steps, more than training.steps={experiment.training.steps}; "
+            "ask for at least as many, or use another folder (--output) or --restart."
+        )
     # More steps than planned are a fine reason to resume; anything else would be another experiment.
     same = replace(
         experiment, name=stored.name, training=replace(experiment.training, steps=stored.training.steps)
     )
-    if stored != same or header["seed"] != seed:
-        difference = _difference(stored, same, header["seed"], seed)
+    if stored != same or seed_then != seed:
+        difference = _difference(stored, same, seed_then, seed)
         raise InputError(
             f"{folder} holds a run with {difference}; "
             "use the same settings, another folder (--output), or --restart."
@@ -57,6 +73,7 @@ def _clear(folder: Path, names: tuple[str, ...]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / "tensorboard", ignore_errors=True)
     except OSError as error:
         raise StorageError(
             f"The folder {folder} cannot be used: {error.strerror}; choose another --output."

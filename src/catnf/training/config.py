@@ -37,6 +37,9 @@ class TrainingConfig:
                 raise InputError(
                     f"training.{name} is {getattr(self, name)}; give a number above 0 and below 1e38."
                 )
+        for name in ("warmup", "reconstruction_hold", "reconstruction_start"):
+            if getattr(self, name) < 0:
+                raise InputError(f"training.{name} is {getattr(self, name)}; give 0 or more.")
         for name in ("average", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"training.{name} is {getattr(self, name)}; give one from 0 to below 1.")

@@ -27,7 +27,7 @@ class LossLog:
 
     def __init__(self, path: Path, step: int) -> None:
         self.path = path
-        rows = self._rows()[:step] if step else []
+        rows = [row for row in self._rows() if int(row[0]) <= step]
         write_text(path, "".join(f"{first},{second}\n" for first, second in [("step", "bits"), *rows]))
 
     def append(self, first: int, bits: Tensor) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 import torch
 from lightning.fabric import Fabric
@@ -20,44 +18,12 @@ from catnf.experiments import Experiment
 from catnf.fitted import save_model
 from catnf.provenance import hardware, revision
 from catnf.storage import save_tensors, write_text
-from catnf.tasks.sets import SetTask
+from catnf.tasks.task import Task
 from catnf.training.checkpoint import CHECKPOINT, LOSSES, MODEL, Found, find_checkpoint
 from catnf.training.interrupt import Interrupt
 from catnf.training.logs import LossLog, Progress, TensorBoard
-from catnf.training.step import LOSS_SLOTS, TrainingStep
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Everything about a run that does not change what is learned."""
-
-    folder: Path
-    seed: int = 0
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    devices: int = 1  # processes on a machine, one per device
-    nodes: int = 1  # machines
-    max_time: float | None = None  # seconds, then the run stops and can be resumed
-    budget: float | None = (
-        None  # seconds that the learning-rate schedule is fitted into; then the run is done
-    )
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # of the networks; auto: bfloat16 on a GPU
-    log_every: int = 100  # steps
-    checkpoint_every: float = 60.0  # seconds
-    restart: bool = False  # forget an earlier run in the folder
-    quiet: bool = False
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """How a run ended."""
-
-    folder: Path
-    step: int
-    steps: int
-    seconds: float  # of training, over all resumed pieces
-    bits: float | None  # mean bound of the last logged steps, bits per variable
-    interrupted: bool
-    finished: bool  # all steps were made, or the time budget is spent
+from catnf.training.options import RunOptions, RunSummary
+from catnf.training.step import TrainingStep, stored_buffers
 
 
 def train(experiment: Experiment, options: RunOptions) -> RunSummary:
@@ -67,28 +33,13 @@ def train(experiment: Experiment, options: RunOptions) -> RunSummary:
     non-finite loss raises `TrainingError` and leaves the last good checkpoint in place.
     """
     start = time.monotonic()
-    _check(options)
+    options.check()
     task = experiment.make_task()
     found = find_checkpoint(experiment, options.folder, options.seed, options.restart)
     run = _Run(experiment, task, options, _launch(options), start, found)
     with Interrupt() as interrupt:
         run.loop(interrupt)
     return run.finish(interrupt.requested)
-
-
-def _check(options: RunOptions) -> None:
-    if options.devices < 1 or options.nodes < 1:
-        raise InputError(f"devices is {options.devices} and nodes {options.nodes}; give at least 1 of each.")
-    if not 0 <= options.seed < 2**32:
-        raise InputError(f"seed is {options.seed}; give an integer from 0 to {2**32 - 1}.")
-    if options.budget is not None and not options.budget > 0:
-        raise InputError(f"budget is {options.budget}; give seconds above 0.")
-    if not 1 <= options.log_every <= LOSS_SLOTS:
-        raise InputError(f"log_every is {options.log_every}; give an integer from 1 to {LOSS_SLOTS}.")
-    if options.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("Device cuda was asked for, but torch sees no GPU; use --device cpu.")
-    if options.device != "cpu" and options.devices > (seen := torch.cuda.device_count()) > 0:
-        raise InputError(f"{options.devices} devices were asked for, but torch sees {seen}; use fewer.")
 
 
 def _launch(options: RunOptions) -> Fabric:
@@ -108,7 +59,7 @@ class _Run:
     def __init__(
         self,
         experiment: Experiment,
-        task: SetTask,
+        task: Task,
         options: RunOptions,
         fabric: Fabric,
         start: float,
@@ -128,6 +79,7 @@ class _Run:
             # Every process draws the same numbers here, so that all start from the same parameters.
             shared = torch.Generator(device=device).manual_seed(options.seed)
             x, ctx = self.task.batch(config.batch * config.initialization_batches, shared)
+            self._say(f"Initializing from {len(x)} examples ...")
             model.initialize(x, ctx, shared)
         low = options.precision == "bfloat16" or (options.precision == "auto" and device.type == "cuda")
         self.step = TrainingStep(
@@ -141,10 +93,13 @@ class _Run:
         )
         if found is not None:
             self._resume(*found)
+            self._say(f"Going on from step {self.step.index} ...")
+        self.first = self.step.index
+        self._agree()
         self.losses = LossLog(self.folder / LOSSES, self.step.index) if fabric.is_global_zero else None
         self.bits: float | None = None
         self.share = 0.0  # of the time budget
-        self.last_save = time.monotonic()
+        self.last_save = self.last_log = time.monotonic()
 
     def loop(self, interrupt: Interrupt) -> None:
         options, total = self.options, self.experiment.training.steps
@@ -156,7 +111,11 @@ class _Run:
                 self.step(self.share)
                 if alone:
                     self.share = self._share()
-                if self.step.index % options.log_every and self.step.index < total:
+                if (
+                    self.step.index % options.log_every
+                    and self.step.index < total
+                    and not (alone and time.monotonic() - self.last_log > 2.0)
+                ):
                     continue
                 self._log(progress, board)
                 self.share = self._share()
@@ -186,13 +145,19 @@ class _Run:
                 "layout": self.step.flat.names,
                 "seconds": self._seconds(),
             }
-            save_tensors(self.checkpoint, {name: t.cpu() for name, t in state.items()}, header)
-        self.fabric.barrier()
+            failed = self._attempt(state, header)
+        else:
+            failed = None
+        # If one process stopped and the others did not know, they would wait for it for ever.
+        if self._any(failed is not None):
+            raise failed or StorageError(f"The first process could not write {self.checkpoint}.")
         self.last_save = time.monotonic()
 
     def finish(self, interrupted: bool) -> RunSummary:
         """Save, and write the model and its loss curve once all steps are made."""
-        self.save()
+        made = self.step.index > self.first
+        if made or not self.checkpoint.exists():
+            self.save()
         summary = RunSummary(
             folder=self.folder,
             step=self.step.index,
@@ -202,7 +167,8 @@ class _Run:
             interrupted=interrupted,
             finished=self.step.index >= self.experiment.training.steps or self.share >= 1.0,
         )
-        if self.fabric.is_global_zero:
+        # A run that had nothing left to do keeps its model, with the revision that made it.
+        if self.fabric.is_global_zero and (made or not (self.folder / MODEL).exists()):
             self._write_model(summary)
             assert self.losses is not None
             steps, bits = self.losses.read()
@@ -217,8 +183,12 @@ class _Run:
             "seconds": round(summary.seconds, 1),
             "hardware": hardware(self.fabric.device),
             "revision": revision(),
+            "torch": torch.__version__,
+            "processes": self.fabric.world_size,
+            "precision": str(step.network_dtype).removeprefix("torch."),
+            "budget": self.options.budget,
         }
-        weights = {**step.flat.named(step.average), **_buffers(step)}
+        weights = {**step.flat.named(step.average), **stored_buffers(step.state())}
         save_model(self.folder / MODEL, weights, self.experiment, self.options.seed, provenance)
         write_text(self.folder / "run.json", json.dumps(provenance, indent=2) + "\n")
 
@@ -233,6 +203,7 @@ class _Run:
             self.losses.append(first, bits)
             board.write(self.step.index, bits=self.bits, learning_rate=float(self.step.rate))
         progress.update(self.step.index, self.bits)
+        self.last_log = time.monotonic()
 
     def _not_finite(self, bits: Tensor, finite: Tensor, first: int) -> str:
         bad = int((~finite).int().argmax())
@@ -250,15 +221,43 @@ class _Run:
                 f"{self.checkpoint} comes from another version of catnf, with parameters in another order; "
                 "start anew with --restart."
             )
+        try:
+            self._load(state, int(str(header["step"])))
+            self.before = float(str(header["seconds"]))
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise StorageError(
+                f"{self.checkpoint} is incomplete ({error}); start anew with --restart."
+            ) from error
+
+    def _load(self, state: dict[str, Tensor], index: int) -> None:
         random = state.pop("random")
         if random.shape == (self.fabric.world_size, len(self.step.generator.get_state())):
             state["random"] = random[self.fabric.global_rank].cpu()
         else:  # another device or number of processes: fresh numbers, but never the first ones again
-            self.step.generator.manual_seed(
-                hash((self.options.seed, self.fabric.global_rank, header["step"]))
+            self.step.generator.manual_seed(hash((self.options.seed, self.fabric.global_rank, index)))
+        self.step.load_state(state, index)
+
+    def _agree(self) -> None:
+        """Make sure that all processes start from the same step and the same parameters."""
+        if self.fabric.world_size == 1:
+            return
+        if self._any(self.step.index != self.fabric.broadcast(self.step.index)):
+            raise InputError(
+                f"The processes found different checkpoints in {self.folder}; "
+                "use an --output folder that all machines share."
             )
-        self.step.load_state(state, int(str(header["step"])))
-        self.before = float(str(header["seconds"]))
+        self.step.flat.load(self.fabric.broadcast(self.step.flat.values.detach()))
+
+    def _attempt(self, state: dict[str, Tensor], header: dict[str, object]) -> StorageError | None:
+        try:
+            save_tensors(self.checkpoint, {name: t.cpu() for name, t in state.items()}, header)
+        except StorageError as error:
+            return error
+        return None
+
+    def _say(self, what: str) -> None:
+        if self.fabric.is_global_zero and not self.options.quiet:
+            print(what, file=sys.stderr)
 
     def _average(self, gradient: Tensor) -> None:
         gradient.copy_(self.fabric.all_reduce(gradient, reduce_op="mean"))  # type: ignore[arg-type]
@@ -286,8 +285,3 @@ class _Run:
 
     def _seconds(self) -> float:
         return self.before + self._elapsed()
-
-
-def _buffers(step: TrainingStep) -> dict[str, Tensor]:
-    prefix = "buffer."
-    return {k.removeprefix(prefix): v for k, v in step.state().items() if k.startswith(prefix)}

@@ -55,6 +55,12 @@ def persistent_buffers(model: nn.Module) -> dict[str, Tensor]:
     return {name: buffer for name, buffer in model.named_buffers() if name in stored}
 
 
+def stored_buffers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The model's buffers in the `state()` of a step, by their names in the model."""
+    return {key.removeprefix(_BUFFER): value for key, value in state.items() if key.startswith(_BUFFER)}
+
+
+_BUFFER = "buffer."
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 LOSS_SLOTS = 4096
@@ -85,6 +91,7 @@ class TrainingStep:
         network_dtype: torch.dtype = torch.float32,
     ) -> None:
         self.model, self.task, self.config, self.generator = model, task, config, generator
+        self.network_dtype = network_dtype
         self.reduce = reduce
         self.flat = FlatParameters(model, network_dtype)
         device = self.flat.values.device
@@ -155,7 +162,7 @@ class TrainingStep:
             "random": self.generator.get_state(),
             "optimizer.momentum": self.muon.momentum,
             **{f"optimizer.{name}": moments[name] for name in _MOMENTS},
-            **{f"buffer.{name}": buffer for name, buffer in persistent_buffers(self.model).items()},
+            **{_BUFFER + name: buffer for name, buffer in persistent_buffers(self.model).items()},
         }
 
     @torch.no_grad()
@@ -170,7 +177,7 @@ class TrainingStep:
         for name in _MOMENTS:
             self.optimizer.state[self.rest][name].copy_(state[f"optimizer.{name}"])
         for name, buffer in persistent_buffers(self.model).items():
-            buffer.copy_(state[f"buffer.{name}"])
+            buffer.copy_(state[_BUFFER + name])
         if "random" in state:
             # A copy, because torch ignores where in its storage a view starts.
             self.generator.set_state(state["random"].clone())

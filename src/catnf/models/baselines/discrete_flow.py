@@ -16,7 +16,8 @@ from catnf.models.model import Bound, Model, check_temperature
 class ShiftCoupling(nn.Module):
     """`x -> (x + shift) mod categories`, the shift predicted from the kept elements.
 
-    The shift is an argmax; its gradient is that of a softmax at a low temperature (straight through).
+    The shift is an argmax; its gradient is that of a softmax at a low temperature (straight through). No
+    Gumbel noise is added: a shift must be the same forth and back.
 
     Args:
         conditioner: `(kept, ctx) -> logits [batch, elements, categories]`.
@@ -116,7 +117,6 @@ class DiscreteFlow(Model):
         return self.draw(ctx, generator, temperature)
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
-        """`sample` without its checks."""
         probabilities = torch.softmax(self.base_logits / temperature, dim=-1)
         x = torch.multinomial(probabilities, ctx.batch, replacement=True, generator=generator).T
         return self._inverse(F.one_hot(x, self.categories).float(), ctx)

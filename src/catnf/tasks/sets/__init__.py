@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from catnf.models import Model
 from catnf.tasks.sets.data import SetShuffling, SetSummation, SetTask
-from catnf.tasks.sets.models import SetModelConfig, build_set_model
+from catnf.tasks.sets.models import SetModelConfig
 
-__all__ = ["SetModelConfig", "SetShuffling", "SetSummation", "SetTask", "SetTaskConfig", "build_set_model"]
+__all__ = ["SetModelConfig", "SetShuffling", "SetSummation", "SetTask", "SetTaskConfig"]
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,3 @@ class SetTaskConfig:
         return (
             SetShuffling(self.size) if self.kind == "sets/shuffling" else SetSummation(self.size, self.total)
         )
-
-
-def make_set_model(config: SetModelConfig, task: SetTask) -> Model:
-    """A freshly initialized model for `task`."""
-    return build_set_model(config, task.frequencies(), task.size)

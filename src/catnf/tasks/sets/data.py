@@ -63,10 +63,13 @@ class SetTask(Task):
     def sample_context(self, size: int, device: torch.device | str = "cpu") -> SetContext:
         return SetContext(batch=size, elements=self.size)  # nothing is padded: no tensor, no device
 
+    def check(self, x: Tensor) -> None:
+        if x.dim() != 2 or x.shape[0] == 0 or x.shape[1] != self.size:
+            raise InputError(f"Examples have shape {tuple(x.shape)}; give a tensor [batch, {self.size}].")
+
     def sample_metrics(self, x: Tensor) -> dict[str, float]:
         """`validity`, the share of rows of `x: [batch, elements]` that follow the rule."""
-        if x.dim() != 2 or x.shape[0] == 0 or x.shape[1] != self.size:
-            raise InputError(f"Samples have shape {tuple(x.shape)}; give a tensor [batch, {self.size}].")
+        self.check(x)
         return {"validity": self.valid(x).double().mean().item()}
 
 

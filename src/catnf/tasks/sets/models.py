@@ -20,6 +20,7 @@ from catnf.flows.step import Conditioner, mixture_steps
 from catnf.models import CategoricalFlow, Model
 from catnf.models.baselines import DiscreteFlow
 from catnf.nets import SetTransformer
+from catnf.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,21 @@ class SetModelConfig:
     shift_temperature: float = 0.1  # of the straight-through softmax of discrete flows
 
     def __post_init__(self) -> None:
-        if self.hidden % self.heads:
-            raise InputError(
-                f"hidden is {self.hidden}, which {self.heads} heads do not divide; change either."
-            )
-        if self.channels < 2 and self.kind not in ("dequantization", "discrete"):
-            raise InputError(f"channels is {self.channels}; a channel mask needs at least 2.")
         for name in ("layers", "mixtures", "hidden", "blocks", "heads", "encoding_layers", "features"):
             if getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)}; give at least 1.")
+                raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
+        if not self.shift_temperature > 0:
+            raise InputError(f"model.shift_temperature is {self.shift_temperature}; give a number above 0.")
+        if self.hidden % self.heads:
+            raise InputError(
+                f"model.hidden is {self.hidden}, which {self.heads} heads do not divide; change either."
+            )
+        if self.channels < 2 and self.kind not in ("dequantization", "discrete"):
+            raise InputError(f"model.channels is {self.channels}; a channel mask needs at least 2.")
+
+    def make(self, task: Task) -> Model:
+        """A freshly initialized model for `task`."""
+        return build_set_model(self, task.frequencies(), task.sample_context(1).elements)
 
 
 def build_set_model(config: SetModelConfig, frequencies: torch.Tensor, elements: int) -> Model:

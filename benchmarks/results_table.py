@@ -1,0 +1,89 @@
+"""Writes the tables of results into README.md, from `results/` and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+MODELS = {
+    "mixture": "CNF, mixture encoding",
+    "linear": "CNF, linear flows",
+    "variational": "CNF, variational encoding",
+    "latent": "Latent NF",
+    "dequantization": "variational dequantization",
+    "discrete": "Discrete NF",
+}
+SPEEDS = {"sets-h200": "one NVIDIA H200", "sets-cpu": "2 CPU cores"}
+
+
+def quality(root: Path) -> str:
+    """Set modelling, our numbers beside the paper's."""
+    paper = {row["experiment"]: row for row in _read(root / "results/paper.json")["rows"]}
+    lines = [
+        _row(["bits per variable (valid samples)", "shuffling", "paper", "summation", "paper"]),
+        _row(["---"] * 5),
+    ]
+    for model, name in MODELS.items():
+        cells = [name]
+        for data in ("shuffling", "summation"):
+            experiment = f"sets/{data}/{model}"
+            cells += [_ours(root, experiment), f"{paper[experiment]['metrics']['bits_per_variable']:.2f}"]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def speed(root: Path) -> str:
+    """Milliseconds of a training step and of sampling, ours and those of the authors' code."""
+    lines = [
+        _row(["", "batch", "training step", "authors' code", "sampling", "authors' code"]),
+        _row(["---"] * 6),
+    ]
+    for (name, title), theirs in zip(
+        SPEEDS.items(), _read(root / "results/bench/authors.json")["rows"], strict=True
+    ):
+        ours = _read(root / f"results/bench/{name}.json")
+        assert ours["n"] == theirs["n"], f"{name}: batches differ"
+        cells = [title, str(ours["n"])]
+        for metric in ("train_step_ms", "sample_ms"):
+            cells += [f"{ours['metrics'][metric]:.3g} ms", f"{theirs['metrics'][metric]} ms"]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def fill(text: str, name: str, content: str) -> str:
+    """`text` with everything between the two marks of `name` replaced."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{content}\n{end}{rest.split(end)[1]}"
+
+
+def filled(root: Path) -> str:
+    """README.md as it should be."""
+    text = (root / "README.md").read_text()
+    return fill(fill(text, "results", quality(root)), "speed", speed(root))
+
+
+def _ours(root: Path, experiment: str) -> str:
+    path = root / "results" / f"{experiment}.json"
+    if not path.exists():
+        return "not yet measured"
+    result = _read(path)
+    low, high = result["intervals"]["bits_per_variable"]
+    metrics, seeds = result["metrics"], len(result["seeds"])
+    value = f"{metrics['bits_per_variable']:.4f} ± {(high - low) / 2:.4f}"
+    return f"{value} ({metrics['validity']:.1%}), {seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    (ROOT / "README.md").write_text(filled(ROOT))
