@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from catnf.models.model import Model
 from catnf.tasks.task import Task
+from catnf.training.adam import FlatAdam
 from catnf.training.config import TrainingConfig
 from catnf.training.flat import FlatParameters
 from catnf.training.muon import Muon
@@ -61,7 +62,6 @@ def stored_buffers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 _BUFFER = "buffer."
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 LOSS_SLOTS = 4096
 """Losses are kept on the device and read back in one piece; at most this many between two reads."""
@@ -108,24 +108,10 @@ class TrainingStep:
         assert gradient is not None
         stacks = self.flat.stacks if config.optimizer == "muon" else []
         self.muon = Muon(self.flat.values.detach(), gradient, stacks, self.matrix_rate)
-        # What Muon leaves is one range, seen by the optimizer as one parameter.
-        self.rest = nn.Parameter(self.flat.values.detach()[self.muon.end :])
-        self.rest.grad = gradient[self.muon.end :]
-        kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.RAdam
-        self.optimizer = kind(
-            [self.rest],
-            lr=self.rate,
-            betas=(0.9, config.beta2),
-            foreach=False,
-            capturable=device.type == "cuda",
+        self.adam = FlatAdam(
+            self.flat.values.detach()[self.muon.end :], gradient[self.muon.end :], self.rate, config
         )
-        # Made here and not in the first step, so that a checkpoint can be loaded into it.
-        self.optimizer.state[self.rest] = {
-            "step": torch.zeros((), device=device if device.type == "cuda" else None),
-            "exp_avg": torch.zeros_like(self.rest),
-            "exp_avg_sq": torch.zeros_like(self.rest),
-        }
-        self._optimize: Callable[[], object] = self.optimizer.step
+        self._optimize: Callable[[], object] = self.adam.optimizer.step
         self._gradients: Callable[[], None] = self._compute_gradients
         self._change: Callable[[], None] = self._compute_update
         if accelerate and device.type == "cuda":
@@ -155,13 +141,12 @@ class TrainingStep:
 
     def state(self) -> dict[str, Tensor]:
         """All that the next step depends on, as tensors."""
-        moments = self.optimizer.state[self.rest]
         return {
             "values": self.flat.values.detach(),
             "average": self.average,
             "random": self.generator.get_state(),
             "optimizer.momentum": self.muon.momentum,
-            **{f"optimizer.{name}": moments[name] for name in _MOMENTS},
+            **{f"optimizer.{name}": moment for name, moment in self.adam.state().items()},
             **{_BUFFER + name: buffer for name, buffer in persistent_buffers(self.model).items()},
         }
 
@@ -174,8 +159,7 @@ class TrainingStep:
         self.flat.load(state["values"])
         self.average.copy_(state["average"])
         self.muon.momentum.copy_(state["optimizer.momentum"])
-        for name in _MOMENTS:
-            self.optimizer.state[self.rest][name].copy_(state[f"optimizer.{name}"])
+        self.adam.load_state({name: state[f"optimizer.{name}"] for name in self.adam.state()})
         for name, buffer in persistent_buffers(self.model).items():
             buffer.copy_(state[_BUFFER + name])
         if "random" in state:
@@ -206,7 +190,7 @@ class TrainingStep:
 
     def _accelerate(self) -> None:
         compile_units(self.model)
-        self._optimize = torch.compile(self.optimizer.step, dynamic=False)
+        self._optimize = torch.compile(self.adam.optimizer.step, dynamic=False)
         # Warming up makes steps that do not count.
         saved = {name: tensor.clone() for name, tensor in self.state().items()}
         self._gradients = capture(self._compute_gradients, self.generator)
