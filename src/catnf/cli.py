@@ -157,6 +157,10 @@ def evaluate(
 
     options = EvaluationOptions(split, examples, samples, generated, temperature, seed)
     fitted = load(name, _device(device))
+    _messages.print(
+        f"Scoring {examples} examples with {samples} draws each and drawing {generated} samples "
+        f"on {fitted.device.type} ..."
+    )
     evaluation = measure(fitted, options)
     outcome = record(fitted, evaluation, _command())
     if results is not None:
