@@ -154,9 +154,12 @@ def evaluate(
     from catnf.evaluation import evaluate as measure
     from catnf.fitted import load
     from catnf.results import record, write_result
+    from catnf.storage import make_folder
 
     options = EvaluationOptions(split, examples, samples, generated, temperature, seed)
     fitted = load(name, _device(device))
+    if results is not None:
+        make_folder(results)
     _messages.print(
         f"Scoring {examples} examples with {samples} draws each and drawing {generated} samples "
         f"on {fitted.device.type} ..."

@@ -110,6 +110,16 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, header
 
 
+def make_folder(path: str | Path) -> None:
+    """Make a folder, and those above it, before the work whose outcome will be written there."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"The folder {path} cannot be made: {error.strerror}; choose another one."
+        ) from error
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write `text` in UTF-8, all or nothing; folders are created as needed."""
     path = Path(path)
