@@ -8,11 +8,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
+from catnf.context import Context
 from catnf.errors import InputError
 from catnf.evaluation import Evaluation, EvaluationOptions, evaluate
 from catnf.experiments import load_experiment
 from catnf.fitted import FittedModel, load
+from catnf.models import Bound
 from catnf.training.run import RunOptions, train
 
 OPTIONS = EvaluationOptions(examples=200, samples=8, generated=300)
@@ -76,9 +79,21 @@ def test_the_same_seed_measures_the_same(
     assert other["bits_per_variable"] != measured["mixture"].metrics["bits_per_variable"]
 
 
-def test_chunks_bound_memory_and_not_the_result(models: dict[str, FittedModel]) -> None:
+def test_chunks_bound_memory_and_not_the_result(
+    models: dict[str, FittedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models["discrete"].model
+    whole, batches = model.bound, []
+
+    def recorded(x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        batches.append(ctx.batch)
+        return whole(x, ctx, generator)
+
+    monkeypatch.setattr(model, "bound", recorded)
     one = evaluate(models["discrete"], replace(OPTIONS, chunk=10, generated=0))
+    assert max(batches) <= 10
     other = evaluate(models["discrete"], replace(OPTIONS, generated=0))
+    assert max(batches) > 10
     assert one.metrics["bits_per_variable"] == pytest.approx(other.metrics["bits_per_variable"], rel=1e-5)
 
 

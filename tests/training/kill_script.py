@@ -20,6 +20,7 @@ from catnf.training.run import RunOptions, train
 
 def main(folder: Path, kills: int, overrides: list[str]) -> None:
     torch.set_num_threads(1)
+    random.seed(0)
     experiment = load_experiment("sets/shuffling/mixture", overrides)
     for _ in range(kills):
         child = os.fork()
