@@ -1,7 +1,19 @@
 """Normalizing flows on categorical data."""
 
-from catnf.fitted import FittedModel, bundled_names, load
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from catnf.fitted import FittedModel, bundled_names, load
 
 __version__ = "0.1.0"
 
 __all__ = ["FittedModel", "__version__", "bundled_names", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when first used: the command line sets up its threads before torch is loaded.
+    if name in ("FittedModel", "bundled_names", "load"):
+        from catnf import fitted
+
+        return getattr(fitted, name)
+    raise AttributeError(f"module 'catnf' has no attribute {name!r}")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
-import torch
-import typer
-from rich.console import Console
-from rich.table import Table
+# Idle threads that spin long make small steps many times slower where other programs want the cores too.
+# Read once, when torch is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-from catnf import __version__
-from catnf.errors import CatnfError, InputError
+import torch  # noqa: E402
+import typer  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from catnf import __version__  # noqa: E402
+from catnf.errors import CatnfError, InputError  # noqa: E402
 
 try:
     from typer import TyperException as UsageError
