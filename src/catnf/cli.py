@@ -15,13 +15,13 @@ from typing import Annotated, Literal, NoReturn
 # Read once, when torch is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-import torch  # noqa: E402
-import typer  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
 
-from catnf import __version__  # noqa: E402
-from catnf.errors import CatnfError, InputError  # noqa: E402
+from catnf import __version__
+from catnf.errors import CatnfError, InputError
 
 try:
     from typer import TyperException as UsageError
