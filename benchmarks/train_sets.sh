@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains and measures set models side by side on one GPU: train_sets.sh SECONDS NAME[:SEED] ...
-# Each gets the same time budget; small models leave a GPU half idle, so together they finish sooner than
-# one after another (start NVIDIA's MPS daemon first, so that their kernels really overlap).
+# Each gets the same time budget. Small models leave a GPU half idle, so they may share it (start NVIDIA's
+# MPS daemon first, so that their kernels really overlap).
 set -u
 budget=$1; shift
 for item in "$@"; do
