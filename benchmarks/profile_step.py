@@ -55,16 +55,19 @@ def main(name: str, overrides: list[str]) -> None:
         torch.cuda.synchronize()
     milliseconds: dict[str, float] = {}
     kernels = 0.0
+    largest: list[tuple[float, float, str]] = []
     for event in measured.key_averages():
-        place = group(event.key)
-        milliseconds[place] = milliseconds.get(place, 0.0) + event.device_time_total / STEPS / 1e3
+        place, each = group(event.key), event.device_time_total / STEPS / 1e3
+        milliseconds[place] = milliseconds.get(place, 0.0) + each
         kernels += event.count / STEPS
+        largest.append((round(each, 3), event.count / STEPS, event.key[:80]))
     # Forward and backward need 6 operations per weight and element; attention over few elements adds little.
     operations = 6.0 * step.flat.network_end * x.numel()
     outcome = {
         "experiment": name,
         "milliseconds": {key: round(value, 3) for key, value in sorted(milliseconds.items())},
         "kernels": round(kernels),
+        "largest": sorted(largest, reverse=True)[:30],  # milliseconds, launches, name
         "tera_operations": round(operations / 1e12, 3),
         "floor_ms_at_790_tflops": round(operations / 790e12 * 1e3, 3),
         "hardware": hardware(device),

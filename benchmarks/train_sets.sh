@@ -8,7 +8,7 @@ for item in "$@"; do
     name=${item%%:*}; seed=${item#*:}; [ "$seed" = "$item" ] && seed=0
     folder=runs/$name/seed-$seed
     { python3 -m catnf train "$name" --seed "$seed" --budget "$budget" --quiet -o "$folder" &&
-      python3 -m catnf evaluate "$folder" --samples 1000 --examples "${EXAMPLES:-1024}" --results results; } \
+      python3 -m catnf evaluate "$folder" --split test --samples 1000 --examples "${EXAMPLES:-1024}" --results results; } \
         > "log-${name//\//-}-$seed.txt" 2>&1 &
 done
 wait

@@ -98,7 +98,7 @@ def test_chunks_bound_memory_and_not_the_result(
 
 
 def test_splits_differ(models: dict[str, FittedModel], measured: dict[str, Evaluation]) -> None:
-    other = evaluate(models["mixture"], replace(OPTIONS, split="validation"))
+    other = evaluate(models["mixture"], replace(OPTIONS, split="test"))
     assert other.metrics["bits_per_variable"] != measured["mixture"].metrics["bits_per_variable"]
 
 
@@ -111,7 +111,7 @@ def test_a_single_example_has_no_interval(models: dict[str, FittedModel]) -> Non
 def test_the_interval_is_that_of_the_mean(models: dict[str, FittedModel]) -> None:
     model = models["mixture"]
     got = evaluate(model, replace(OPTIONS, samples=1, generated=0))
-    x = model.task.evaluation("test", 200)
+    x = model.task.evaluation(OPTIONS.split, 200)
     bits = -model.log_prob(x, 1, seed=0) / 4 / math.log(2)
     half = 1.96 * float(torch.std(bits)) / math.sqrt(200)
     low, high = got.intervals["bits_bound"]

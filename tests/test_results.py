@@ -17,6 +17,7 @@ def outcome(seed: int, bits: float, **more: float) -> dict[str, object]:
         "metrics": {"bits_per_variable": bits, **more},
         "intervals": {"bits_per_variable": [bits - 0.1, bits + 0.1]},
         "n": {"bits_per_variable": 512},
+        "split": "test",
         "seeds": [seed],
         "hardware": "a machine",
         "seconds": 1.5,
@@ -45,8 +46,7 @@ def test_several_seeds_give_mean_and_range(tmp_path: Path) -> None:
         got = write(tmp_path, seed, bits)
     assert got["seeds"] == [0, 2, 10]
     assert got["metrics"] == {"bits_per_variable": pytest.approx(2.8)}
-    # Each seed's interval is 0.1 wide to either side, so their mean's is narrower by the root of three.
-    assert got["intervals"]["bits_per_variable"] == pytest.approx([2.8 - 0.1 / 3**0.5, 2.8 + 0.1 / 3**0.5])
+    assert got["intervals"]["bits_per_variable"] == pytest.approx([2.8 - 0.1, 2.8 + 0.1])
     assert got["ranges"] == {"bits_per_variable": [2.7, 2.9]}
     runs = got["runs"]
     assert isinstance(runs, list)
@@ -62,6 +62,13 @@ def test_a_seed_measured_again_replaces_itself(tmp_path: Path) -> None:
 def test_only_metrics_that_all_seeds_have_are_averaged(tmp_path: Path) -> None:
     write(tmp_path, 0, 2.8)
     assert write(tmp_path, 1, 2.6, validity=0.5)["metrics"] == {"bits_per_variable": pytest.approx(2.7)}
+
+
+def test_splits_are_not_mixed(tmp_path: Path) -> None:
+    write(tmp_path, 0, 2.8)
+    other = {**outcome(1, 2.7), "split": "validation"}
+    with pytest.raises(StorageError, match="holds figures of the test split"):
+        write_result(tmp_path, "sets/shuffling/mixture", other, 1)
 
 
 @pytest.mark.parametrize("content", ["not json", "[1, 2]", '{"metrics": {}}', '{"runs": [3]}'])

@@ -147,7 +147,7 @@ def evaluate(
     samples: Annotated[int, typer.Option(help="Draws of the importance-weighted bound.")] = 100,
     examples: Annotated[int, typer.Option(help="Examples that are scored.")] = 512,
     generated: Annotated[int, typer.Option(help="Samples whose validity is measured.")] = 10_000,
-    split: Annotated[Literal["validation", "test"], typer.Option()] = "test",
+    split: Annotated[Literal["validation", "test"], typer.Option()] = "validation",
     temperature: Annotated[float, typer.Option(help="Of the samples.")] = 1.0,
     seed: Annotated[int, typer.Option()] = 0,
     device: Device = "auto",

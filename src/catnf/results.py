@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,6 +24,7 @@ def record(fitted: FittedModel, evaluation: Evaluation, command: str) -> dict[st
         "metrics": evaluation.metrics,
         "intervals": {name: list(ends) for name, ends in evaluation.intervals.items()},
         "n": evaluation.n,
+        "split": evaluation.split,
         "seeds": [fitted.seed],
         "hardware": hardware(fitted.device),
         "seconds": round(evaluation.seconds, 1),
@@ -46,6 +46,12 @@ def write_result(folder: Path, name: str, outcome: Mapping[str, object], seed: i
         runs = {str(run["seeds"][0]): run for run in earlier["runs"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageError(f"{path} cannot be read as results; move it away.") from error
+    others = {run.get("split") for run in runs.values()} - {outcome["split"]}
+    if others:
+        raise StorageError(
+            f"{path} holds figures of the {others.pop()} split; write those of the {outcome['split']} split "
+            "into another folder."
+        )
     runs[str(seed)] = dict(outcome)
     ordered = [runs[key] for key in sorted(runs, key=int)]
     write_text(path, json.dumps(_summary(ordered), indent=2) + "\n")
@@ -72,16 +78,17 @@ def _summary(runs: list[dict[str, object]]) -> dict[str, object]:
     newest = runs[-1]
     shared = [name for name in _metrics(newest) if all(name in _metrics(run) for run in runs)]
     metrics = {name: _mean(runs, name) for name in shared}
-    intervals = {name: _pooled(runs, name, mean) for name, mean in metrics.items() if _halves(runs, name)}
+    halves = {name: _halves(runs, name) for name in shared}
+    intervals = {name: _around(metrics[name], half) for name, half in halves.items() if half}
     ranges = {name: [min(_values(runs, name)), max(_values(runs, name))] for name in metrics}
     return {
         "experiment": newest["experiment"],
         "metrics": metrics,
         "intervals": intervals,
-        "interval_kind": "95 %, over examples, of the mean over seeds",
+        "interval_kind": "95 %, over examples; with several seeds, which share them, as wide as on average",
         "ranges": ranges,
         "seeds": [run["seeds"][0] for run in runs],  # type: ignore[index]
-        **{key: newest[key] for key in ("n", "hardware", "seconds", "revision", "command")},
+        **{key: newest[key] for key in ("n", "split", "hardware", "seconds", "revision", "command")},
         "runs": runs,
     }
 
@@ -109,9 +116,10 @@ def _halves(runs: list[dict[str, object]], name: str) -> list[float]:
     return halves
 
 
-def _pooled(runs: list[dict[str, object]], name: str, mean: float) -> list[float]:
-    """The interval of a mean of independent measurements."""
-    half = math.sqrt(sum(half**2 for half in _halves(runs, name))) / len(runs)
+def _around(mean: float, halves: list[float]) -> list[float]:
+    """An interval as wide as those of the seeds are on average: their examples are the same, so that a
+    mean over seeds averages little of the noise of examples away."""
+    half = sum(halves) / len(halves)
     return [mean - half, mean + half]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Mask(Protocol):
@@ -57,15 +57,19 @@ class ChannelMask:
         return values
 
 
-@dataclass(frozen=True)
-class ChessMask:
+class ChessMask(nn.Module):
     """Every other element conditions its neighbours; works with a single channel.
 
     Args:
         parity: 0 transforms the odd elements, 1 the even ones.
     """
 
-    parity: int
+    parity: Tensor
+
+    def __init__(self, parity: int) -> None:
+        super().__init__()
+        # As a tensor, so that couplings of both parities share one compiled program.
+        self.register_buffer("parity", torch.tensor(parity), persistent=False)
 
     def conditioner_channels(self, channels: int) -> int:
         return channels + 1
