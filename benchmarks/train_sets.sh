@@ -4,11 +4,14 @@
 # MPS daemon first, so that their kernels really overlap).
 set -u
 budget=$1; shift
+mkdir -p runs
 for item in "$@"; do
     name=${item%%:*}; seed=${item#*:}; [ "$seed" = "$item" ] && seed=0
     folder=runs/$name/seed-$seed
+    # One evaluation of a name at a time: its seeds share a file of results.
     { python3 -m catnf train "$name" --seed "$seed" --budget "$budget" --quiet -o "$folder" &&
-      python3 -m catnf evaluate "$folder" --split test --samples 1000 --examples "${EXAMPLES:-1024}" --results results; } \
-        > "log-${name//\//-}-$seed.txt" 2>&1 &
+      flock "runs/${name//\//-}.lock" python3 -m catnf evaluate "$folder" --split test --samples 1000 \
+          --examples "${EXAMPLES:-1024}" --results results; } \
+        > "runs/log-${name//\//-}-$seed.txt" 2>&1 &
 done
 wait

@@ -108,6 +108,17 @@ class DiscreteFlow(Model):
         value = ctx.total((values * log_base).sum(-1))
         return Bound(value, torch.zeros_like(value))
 
+    def log_prob(
+        self,
+        x: Tensor,
+        ctx: Context,
+        samples: int = 1,
+        generator: torch.Generator | None = None,
+        chunk: int = 16384,
+    ) -> Tensor:
+        """`log p(x)` in nats, `[batch]`; exact, so that further draws would only repeat the first."""
+        return super().log_prob(x, ctx, min(samples, 1), generator, chunk)
+
     @torch.no_grad()
     def sample(
         self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
