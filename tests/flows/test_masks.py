@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from catnf.flows import ChannelMask, ChessMask, Mask
+from catnf.flows.masks import chess_mask
 
-MASKS: dict[str, Mask] = {"channel": ChannelMask(), "chess 0": ChessMask(0), "chess 1": ChessMask(1)}
+MASKS: dict[str, Mask] = {
+    "channel": ChannelMask(),
+    "chess 0": ChessMask(0),
+    "chess 1": ChessMask(1),
+    "chess in pairs": ChessMask(0, run=2),
+}
 LATENTS = st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(2, 5))
 
 
@@ -59,6 +65,25 @@ def test_the_two_chess_masks_are_complements(shape: tuple[int, int, int]) -> Non
     white, black = (is_changed(MASKS[name], shape) for name in ("chess 0", "chess 1"))
     assert torch.equal(white, ~black)
     assert not white[:, 0].any()
+
+
+@given(elements=st.integers(2, 33))
+def test_chess_masks_of_a_flow_separate_any_two_elements(elements: int) -> None:
+    layers = 2 * (elements - 1).bit_length()
+    changed = torch.stack(
+        [is_changed(chess_mask(index, elements), (1, elements, 1))[0, :, 0] for index in range(layers)], dim=1
+    )
+    assert changed.any(dim=1).all()
+    assert changed.any(dim=0).all(), "no mask is idle"
+    same = (changed[:, None] == changed[None, :]).all(dim=-1)
+    assert torch.equal(same, torch.eye(elements, dtype=torch.bool))
+
+
+def test_chess_masks_alternate_where_the_number_of_elements_is_unknown() -> None:
+    for index in range(6):
+        assert torch.equal(
+            is_changed(chess_mask(index), (1, 5, 1)), is_changed(ChessMask(index % 2), (1, 5, 1))
+        )
 
 
 def test_chess_masks_tell_which_elements_they_show() -> None:

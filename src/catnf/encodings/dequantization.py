@@ -27,14 +27,21 @@ class DequantizationEncoding(Encoding):
         mixtures: logistics in a coupling.
         features: width of the category embedding, which every conditioner gets as `ctx.features`.
         conditioner: makes the conditioners.
+        elements: of an example, where it is known; masks then separate any two of them.
     """
 
     def __init__(
-        self, categories: int, layers: int, mixtures: int, features: int, conditioner: Conditioner
+        self,
+        categories: int,
+        layers: int,
+        mixtures: int,
+        features: int,
+        conditioner: Conditioner,
+        elements: int | None = None,
     ) -> None:
         super().__init__(categories, 1)
         self.embedding = nn.Parameter(torch.randn(categories, features))
-        self.flow = mixture_steps(1, layers, mixtures, conditioner)
+        self.flow = mixture_steps(1, layers, mixtures, conditioner, elements)
 
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
         v, logdet = self.flow(noise, ctx.with_features(lookup(self.embedding, x)))

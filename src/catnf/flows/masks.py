@@ -58,18 +58,21 @@ class ChannelMask:
 
 
 class ChessMask(nn.Module):
-    """Every other element conditions its neighbours; works with a single channel.
+    """Every other run of elements conditions its neighbours; works with a single channel.
 
     Args:
-        parity: 0 transforms the odd elements, 1 the even ones.
+        parity: 0 keeps the first run and transforms the second, and so on; 1 the other way round.
+        run: elements that follow each other and are treated alike.
     """
 
     parity: Tensor
+    run: Tensor
 
-    def __init__(self, parity: int) -> None:
+    def __init__(self, parity: int, run: int = 1) -> None:
         super().__init__()
-        # As a tensor, so that couplings of both parities share one compiled program.
+        # Tensors, so that couplings with different masks share one compiled program.
         self.register_buffer("parity", torch.tensor(parity), persistent=False)
+        self.register_buffer("run", torch.tensor(run), persistent=False)
 
     def conditioner_channels(self, channels: int) -> int:
         return channels + 1
@@ -94,4 +97,14 @@ class ChessMask(nn.Module):
 
     def _keep(self, z: Tensor) -> Tensor:
         index = torch.arange(z.shape[1], device=z.device)
-        return ((index + self.parity) % 2 == 0).to(z.dtype).view(1, -1, 1)
+        return ((index // self.run + self.parity) % 2 == 0).to(z.dtype).view(1, -1, 1)
+
+
+def chess_mask(index: int, elements: int | None = None) -> ChessMask:
+    """The mask of step `index`: both parities in turn, then again with runs of twice the length.
+
+    With runs of one element only, elements at even places would never condition each other; with runs of
+    1, 2, 4, ... any two elements of an example of `elements` are on different sides of some mask.
+    """
+    lengths = 1 if elements is None else max(1, (elements - 1).bit_length())
+    return ChessMask(index % 2, 1 << (index // 2 % lengths))

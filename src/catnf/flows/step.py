@@ -9,7 +9,7 @@ from torch import nn
 from catnf.flows.actnorm import ActNorm
 from catnf.flows.coupling import AffineCoupling, Coupling, MixtureCoupling
 from catnf.flows.linear import InvertibleLinear
-from catnf.flows.masks import ChannelMask, ChessMask, Mask
+from catnf.flows.masks import ChannelMask, Mask, chess_mask
 from catnf.flows.transform import Sequential, Transform
 
 Conditioner = Callable[[int, int], nn.Module]
@@ -31,16 +31,26 @@ class FlowStep(Sequential):
         super().__init__([*parts, coupling])
 
 
-def step_mask(channels: int, index: int) -> Mask:
+def step_mask(channels: int, index: int, elements: int | None = None) -> Mask:
     """Channel mask where there are channels to split, alternating chess masks otherwise."""
-    return ChannelMask() if channels > 1 else ChessMask(index % 2)
+    return ChannelMask() if channels > 1 else chess_mask(index, elements)
 
 
-def mixture_steps(channels: int, layers: int, mixtures: int, conditioner: Conditioner) -> Sequential:
-    """A flow of `layers` steps with mixture couplings."""
+def mixture_steps(
+    channels: int, layers: int, mixtures: int, conditioner: Conditioner, elements: int | None = None
+) -> Sequential:
+    """A flow of `layers` steps with mixture couplings.
+
+    Args:
+        channels: latent channels.
+        layers: the number of steps.
+        mixtures: logistics in a coupling.
+        conditioner: makes the conditioners.
+        elements: of an example, where it is known; only chess masks make use of it.
+    """
     steps = []
     for index in range(layers):
-        mask = step_mask(channels, index)
+        mask = step_mask(channels, index, elements)
         outputs = MixtureCoupling.outputs(channels, mask, mixtures)
         network = conditioner(mask.conditioner_channels(channels), outputs)
         steps.append(FlowStep(MixtureCoupling(network, channels, mask, mixtures), channels))

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from catnf.context import Context
 from catnf.errors import InputError
-from catnf.flows.masks import ChessMask
+from catnf.flows.masks import ChessMask, chess_mask
 from catnf.flows.step import Conditioner
 from catnf.models.model import Bound, Model, check_temperature
 
@@ -86,7 +86,7 @@ class DiscreteFlow(Model):
         self.categories, self.elements = categories, elements
         couplings = []
         for index in range(layers):
-            mask = ChessMask(index % 2)
+            mask = chess_mask(index, elements)
             network = conditioner(mask.conditioner_channels(categories), categories)
             couplings.append(ShiftCoupling(network, categories, mask, temperature))
         self.couplings = nn.ModuleList(couplings)

@@ -62,14 +62,14 @@ def build_set_model(config: SetModelConfig, frequencies: torch.Tensor, elements:
     Args:
         config: kind and sizes.
         frequencies: training frequencies of the categories, `[categories]`.
-        elements: size of the sets; only discrete flows are tied to it.
+        elements: size of the sets; discrete flows are tied to it, and chess masks made for it.
     """
     if config.kind == "discrete":
         return DiscreteFlow(
             frequencies, elements, config.layers, _transformers(config), config.shift_temperature
         )
-    encoding = _encoding(config, frequencies)
-    flow = mixture_steps(encoding.channels, config.layers, config.mixtures, _transformers(config))
+    encoding = _encoding(config, frequencies, elements)
+    flow = mixture_steps(encoding.channels, config.layers, config.mixtures, _transformers(config), elements)
     return CategoricalFlow(encoding, flow)
 
 
@@ -80,7 +80,7 @@ def _transformers(config: SetModelConfig, features: int = 0) -> Conditioner:
     return make
 
 
-def _encoding(config: SetModelConfig, frequencies: torch.Tensor) -> Encoding:
+def _encoding(config: SetModelConfig, frequencies: torch.Tensor, elements: int) -> Encoding:
     categories, channels = len(frequencies), config.channels
     informed = _transformers(config, config.features)
     match config.kind:
@@ -94,7 +94,7 @@ def _encoding(config: SetModelConfig, frequencies: torch.Tensor) -> Encoding:
             )
         case "dequantization":
             return DequantizationEncoding(
-                categories, config.encoding_layers, config.mixtures, config.features, informed
+                categories, config.encoding_layers, config.mixtures, config.features, informed, elements
             )
         case "latent":
             make = _transformers(config)
