@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor
+
+from catnf.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -52,16 +55,25 @@ class Context:
 
     def repeat(self, times: int) -> Self:
         """Every example `times` times in a row: a context of `batch * times` examples."""
-        return replace(
-            self,
-            batch=self.batch * times,
-            mask=_repeat(self.mask, times),
-            features=_repeat(self.features, times),
-        )
+        return self._each(self.batch * times, lambda values: values.repeat_interleave(times, dim=0))
 
+    def select(self, start: int, stop: int) -> Self:
+        """The examples from `start` to before `stop`."""
+        start, stop, _ = slice(start, stop).indices(self.batch)
+        return self._each(max(0, stop - start), lambda values: values[start:stop])
 
-def _repeat(values: Tensor | None, times: int) -> Tensor | None:
-    return None if values is None else values.repeat_interleave(times, dim=0)
+    def to(self, device: torch.device | str) -> Self:
+        """The same context on another device."""
+        return self._each(self.batch, lambda values: values.to(device))
+
+    def _each(self, batch: int, change: Callable[[Tensor], Tensor]) -> Self:
+        """A context of `batch` examples whose tensors are those of this one, changed."""
+        tensors: dict[str, Any] = {
+            item.name: change(value)
+            for item in fields(self)
+            if isinstance(value := getattr(self, item.name), Tensor)
+        }
+        return replace(self, batch=batch, **tensors)
 
 
 @dataclass(frozen=True)
@@ -86,3 +98,27 @@ class SetContext(Context):
     def of(cls, x: Tensor, mask: Tensor | None = None) -> SetContext:
         """The context of categories `x: [batch, elements]`."""
         return cls(batch=x.shape[0], elements=x.shape[1], mask=mask)
+
+
+@dataclass(frozen=True)
+class GraphContext(Context):
+    """Context of a graph: its nodes are the elements.
+
+    Attributes:
+        adjacency: `[batch, elements, elements]`, boolean and symmetric, false on the diagonal and at
+            padded nodes.
+    """
+
+    adjacency: Tensor | None = None
+
+    @classmethod
+    def of(cls, adjacency: Tensor, mask: Tensor | None = None) -> GraphContext:
+        """The context of graphs `adjacency: [batch, elements, elements]`."""
+        return cls(batch=adjacency.shape[0], elements=adjacency.shape[1], mask=mask, adjacency=adjacency)
+
+    @property
+    def edges(self) -> Tensor:
+        """The adjacency; an error where there is none."""
+        if self.adjacency is None:
+            raise InputError("The context has no adjacency; make it with GraphContext.of(adjacency, mask).")
+        return self.adjacency

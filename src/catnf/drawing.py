@@ -51,7 +51,7 @@ def loss_curve(
     if at.size == 0:
         raise InputError("There are no finite losses to draw; give at least one.")
 
-    figure = _figure(7.2, 4.2)
+    figure = make_figure(7.2, 4.2)
     axes = figure.add_subplot()
     _plain(axes)
     smooth = values
@@ -75,7 +75,7 @@ def loss_curve(
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_title(title, color=INK, fontsize=12, loc="left")
     axes.legend(loc="upper right", frameon=False, fontsize=10)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 @torch.no_grad()
@@ -125,7 +125,7 @@ def encoding_picture(
     colors = _palette(count)
     points = [z[x == category] for category in range(count)]
     density = np.stack([_density(own, low, high, grid) for own in points])
-    figure = _figure(10.4, 5.4 if title else 5.1)
+    figure = make_figure(10.4, 5.4 if title else 5.1)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     extent = (low[0], high[0], low[1], high[1])
     show: dict[str, Any] = {"origin": "lower", "extent": extent, "interpolation": "bilinear"}
@@ -148,7 +148,7 @@ def encoding_picture(
     left.set_ylabel("$z_2$")
     if title:
         figure.suptitle(title, color=INK, fontsize=13)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _encoded(
@@ -264,7 +264,7 @@ def _device(encoding: Encoding) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
-def _figure(width: float, height: float) -> Figure:
+def make_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -286,7 +286,7 @@ def _plain(axes: Axes, grid: bool = True) -> None:
         axes.set_axisbelow(True)
 
 
-def _save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

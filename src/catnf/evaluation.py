@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from catnf.context import Context
 from catnf.errors import InputError
 from catnf.fitted import FittedModel
 from catnf.models.model import check_temperature
 from catnf.tasks.task import Split
+
+_RECONSTRUCTED_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -52,26 +55,28 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     """Bits per variable, its training bound, reconstruction, and the validity of samples."""
     start = time.monotonic()
     x = fitted.task.evaluation(options.split, options.examples)
-    nats = fitted.log_prob(x, options.samples, options.seed, options.chunk)
-    single = fitted.log_prob(x, 1, options.seed, options.chunk)
-    elements = fitted.task.context(x).counts(nats)
+    ctx = fitted.task.evaluation_context(options.split, options.examples)
+    nats = fitted.log_prob(x, options.samples, options.seed, options.chunk, ctx)
+    single = fitted.log_prob(x, 1, options.seed, options.chunk, ctx)
+    elements = ctx.counts(nats)
     metrics: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
-    for name, value in (("bits_per_variable", nats), ("bits_bound", single)):
+    for name, value in ((f"bits_per_{fitted.task.unit}", nats), ("bits_bound", single)):
         bits = -value / elements / math.log(2)
         metrics[name] = float(bits.mean())
         if len(bits) > 1:
             intervals[name] = _interval(bits)
-    metrics["reconstruction"] = _reconstruction(fitted, x, options.seed)
+    metrics["reconstruction"] = _reconstruction(fitted, x, ctx, options.seed)
     n = {
-        "bits_per_variable": len(x),
+        f"bits_per_{fitted.task.unit}": len(x),
         "bits_bound": len(x),
         "draws": options.samples,
         "reconstruction": len(x),
     }
     if options.generated:
-        samples = fitted.sample(options.generated, options.seed, options.temperature)
-        for name, share in fitted.task.sample_metrics(samples).items():
+        given = fitted.task.measured_context(options.split, options.generated)
+        samples = fitted.sample(given.batch, options.seed, options.temperature, ctx=given)
+        for name, share in fitted.task.sample_metrics(samples, given).items():
             metrics[name] = share
             intervals[name] = _share_interval(share, len(samples))
             n[name] = len(samples)
@@ -80,15 +85,15 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start)
 
 
-def _reconstruction(fitted: FittedModel, x: Tensor, seed: int) -> float:
+def _reconstruction(fitted: FittedModel, x: Tensor, ctx: Context, seed: int) -> float:
     """The share of variables that come back from a trip through the latent space."""
     generator = torch.Generator(device=fitted.device).manual_seed(seed)
     right = 0.0
-    for piece in x.split(1024):
-        moved = piece.to(fitted.device)
-        ctx = fitted.task.context(moved)
-        same = (fitted.model.reconstruct(moved, ctx, generator) == moved).float()
-        right += float((ctx.total(same) / ctx.counts(same)).sum())
+    for start in range(0, len(x), _RECONSTRUCTED_AT_ONCE):
+        piece = ctx.select(start, start + _RECONSTRUCTED_AT_ONCE).to(fitted.device)
+        moved = x[start : start + _RECONSTRUCTED_AT_ONCE].to(fitted.device)
+        same = (fitted.model.reconstruct(moved, piece, generator) == moved).float()
+        right += float((piece.total(same) / piece.counts(same)).sum())
     return right / len(x)
 
 

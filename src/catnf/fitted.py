@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from catnf.configuration import nearest, to_mapping
+from catnf.context import Context
 from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment
 from catnf.models import Model
@@ -52,21 +53,35 @@ class FittedModel:
         return self
 
     def sample(
-        self, count: int, seed: int | None = None, temperature: float = 1.0, chunk: int = 1024
+        self,
+        count: int,
+        seed: int | None = None,
+        temperature: float = 1.0,
+        chunk: int = 1024,
+        ctx: Context | None = None,
     ) -> Tensor:
-        """Draw `count` examples `[count, elements]`; the same ones for the same seed."""
+        """Draw `count` examples `[count, elements]`; the same ones for the same seed.
+
+        With a `ctx` of `count` examples, for instance graphs, they are drawn given that.
+        """
         if count < 1:
             raise InputError(f"The number of samples is {count}; give at least 1.")
+        if ctx is None:
+            ctx = self.task.sample_context(count)
         generator = self._generator(seed)
-        sizes = [min(chunk, count - done) for done in range(0, count, chunk)]
-        parts = [
-            self.model.sample(self.task.sample_context(size, self.device), generator, temperature)
-            for size in sizes
-        ]
-        return torch.cat(parts).cpu()
+        parts = []
+        for start in range(0, count, chunk):
+            piece = ctx.select(start, min(start + chunk, count)).to(self.device)
+            parts.append(self.model.sample(piece, generator, temperature).cpu())
+        return torch.cat(parts)
 
     def log_prob(
-        self, x: ArrayLike | Tensor, samples: int = 1, seed: int | None = None, chunk: int = 16_384
+        self,
+        x: ArrayLike | Tensor,
+        samples: int = 1,
+        seed: int | None = None,
+        chunk: int = 16_384,
+        ctx: Context | None = None,
     ) -> Tensor:
         """The importance-weighted bound of `log p(x)`, in nats: `[batch]`.
 
@@ -75,16 +90,20 @@ class FittedModel:
             samples: draws for every example; more tighten the bound.
             seed: for the same draws again.
             chunk: examples times draws that are processed at once.
+            ctx: what belongs to the examples, where it does not follow from them.
         """
         x = torch.as_tensor(x)
         self.task.check(x)
-        self.model.check(x, self.task.context(x))
+        if ctx is None:
+            ctx = self.task.context(x)
+        self.model.check(x, ctx)
         generator = self._generator(seed)
+        at_once = max(1, chunk // max(1, samples))
         parts = []
-        for piece in x.split(max(1, chunk // max(1, samples))):
-            moved = piece.to(self.device)
-            ctx = self.task.context(moved)
-            parts.append(self.model.log_prob(moved, ctx, samples, generator, chunk))
+        for start in range(0, len(x), at_once):
+            piece = ctx.select(start, start + at_once).to(self.device)
+            moved = x[start : start + at_once].to(self.device)
+            parts.append(self.model.log_prob(moved, piece, samples, generator, chunk))
         return torch.cat(parts).cpu()
 
     def _generator(self, seed: int | None) -> torch.Generator:

@@ -122,8 +122,13 @@ def make_folder(path: str | Path) -> None:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write `text` in UTF-8, all or nothing; folders are created as needed."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write `content`, all or nothing; folders are created as needed."""
     path = Path(path)
-    _write_all(path, [(path, text.encode())])
+    _write_all(path, [(path, content)])
 
 
 def _encode_header(header: Mapping[str, object]) -> str:

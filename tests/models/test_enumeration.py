@@ -66,7 +66,7 @@ class Target(Task):
     def sample_context(self, size: int, device: torch.device | str = "cpu") -> SetContext:
         return SetContext(size, ELEMENTS)
 
-    def sample_metrics(self, x: Tensor) -> dict[str, float]:
+    def sample_metrics(self, x: Tensor, ctx: Context | None = None) -> dict[str, float]:
         return {}
 
 

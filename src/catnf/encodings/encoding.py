@@ -11,8 +11,8 @@ from catnf.context import Context
 from catnf.flows.base import Logistic
 
 REACH = 10.0
-"""Tables of means and scales are stored divided by this. Adam moves every number by about the learning rate
-a step, whatever its gradient, and these have to travel over several units."""
+"""What tables of means and scales are stored divided by, unless told otherwise. Adam moves every number by
+about the learning rate a step, whatever its gradient, and these have to travel over several units."""
 
 
 class Encoded(NamedTuple):

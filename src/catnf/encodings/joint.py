@@ -20,22 +20,30 @@ class JointEncoding(Encoding):
         encoder: `(embedded x, ctx) -> [batch, elements, 2 * channels]`.
         decoder: `(z, ctx) -> [batch, elements, categories]`.
         features: width of the category embedding.
+        reach: how many times farther than other weights the table of means moves in a step.
     """
 
     def __init__(
-        self, categories: int, channels: int, encoder: nn.Module, decoder: nn.Module, features: int
+        self,
+        categories: int,
+        channels: int,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        features: int,
+        reach: float = REACH,
     ) -> None:
         super().__init__(categories, channels)
+        self.reach = reach
         self.embedding = nn.Parameter(torch.randn(categories, features))
         # A table beside the network separates the categories from the first step on.
-        self.raw_means = nn.Parameter(torch.randn(categories, channels) * (4.0 / channels**0.5) / REACH)
+        self.raw_means = nn.Parameter(torch.randn(categories, channels) * (4.0 / channels**0.5) / reach)
         self.encoder = encoder
         self.decoder = decoder
 
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
         change, raw = self.encoder(lookup(self.embedding, x), ctx).to(noise.dtype).chunk(2, dim=-1)
         log_scale = torch.tanh(raw)
-        z = ctx.hide(lookup(self.raw_means * REACH, x) + change + noise * log_scale.exp())
+        z = ctx.hide(lookup(self.raw_means * self.reach, x) + change + noise * log_scale.exp())
         log_density = ctx.total(self.noise.log_prob(noise) - log_scale)
         return Encoded(z, ctx.total(select(self.posterior(z, ctx), x)), log_density)
 

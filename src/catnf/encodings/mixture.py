@@ -22,29 +22,37 @@ class MixtureEncoding(Encoding):
         frequencies: the prior over categories, `[categories]`, their frequencies in the training data.
         channels: latent channels of an element.
         decoder: `None` for Bayes' rule, or a network `z -> logits [batch, elements, categories]`.
+        reach: how many times farther than other weights means and scales move in a step.
     """
 
     compile_unit = True
     log_prior: Tensor
 
-    def __init__(self, frequencies: Tensor, channels: int, decoder: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        frequencies: Tensor,
+        channels: int,
+        decoder: nn.Module | None = None,
+        reach: float = REACH,
+    ) -> None:
         super().__init__(len(frequencies), channels)
+        self.reach = reach
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
         # Wide means: categories that start at the same spot are slow to separate.
         start = torch.randn(self.categories, channels) * (4.0 / math.sqrt(channels))
-        self.raw_means = nn.Parameter(start / REACH)
+        self.raw_means = nn.Parameter(start / reach)
         self.raw_log_scales = nn.Parameter(torch.zeros(self.categories, channels))
         self.decoder = decoder
 
     @property
     def means(self) -> Tensor:
         """Of every category, `[categories, channels]`."""
-        return self.raw_means * REACH
+        return self.raw_means * self.reach
 
     @property
     def log_scales(self) -> Tensor:
         """Of every category, `[categories, channels]`, between -1 and 1."""
-        return torch.tanh(self.raw_log_scales * REACH)
+        return torch.tanh(self.raw_log_scales * self.reach)
 
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
         parameters = lookup(torch.cat([self.means, self.log_scales], dim=-1), x)

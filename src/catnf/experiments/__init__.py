@@ -14,6 +14,7 @@ import torch
 from catnf.configuration import apply_overrides, from_mapping, load_yaml, nearest
 from catnf.errors import InputError
 from catnf.models import Model
+from catnf.tasks.coloring import ColoringModelConfig, ColoringTaskConfig
 from catnf.tasks.sets import SetModelConfig, SetTaskConfig
 from catnf.tasks.task import Task
 from catnf.training.config import TrainingConfig
@@ -28,8 +29,8 @@ class Experiment:
     """Everything that defines a training but its seed and the machine it runs on."""
 
     name: str
-    task: SetTaskConfig
-    model: SetModelConfig
+    task: SetTaskConfig | ColoringTaskConfig
+    model: SetModelConfig | ColoringModelConfig
     training: TrainingConfig
 
     @classmethod

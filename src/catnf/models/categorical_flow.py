@@ -51,7 +51,7 @@ class CategoricalFlow(Model):
         device = self.device if generator is None else generator.device
         shape = (ctx.batch, ctx.elements, self.encoding.channels)
         z = ctx.hide(self.base.sample(shape, generator, device, temperature))
-        return self.encoding.decode(self.flow.inverse(z, ctx), ctx)
+        return ctx.hide(self.encoding.decode(self.flow.inverse(z, ctx), ctx))
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:

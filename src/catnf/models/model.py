@@ -110,6 +110,15 @@ def check_temperature(temperature: float) -> None:
         )
 
 
+def draw_categories(logits: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Draw from `softmax(logits)`, `logits: [..., categories]`: `[...]`.
+
+    By the first arrival among exponential clocks, which unlike `torch.multinomial` never waits for a GPU.
+    """
+    clocks = torch.empty_like(logits).exponential_(generator=generator)
+    return (torch.softmax(logits, dim=-1) / clocks).argmax(-1)
+
+
 def check_categories(x: Tensor, ctx: Context, categories: int) -> None:
     """Raise `InputError` unless `x` is `[batch, elements]` of integers in `0 ... categories - 1`."""
     if x.dim() != 2:

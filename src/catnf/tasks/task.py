@@ -31,6 +31,11 @@ class Task(ABC):
         """The number of categories an element can take."""
 
     @property
+    def unit(self) -> str:
+        """What likelihoods are divided by: bits are reported per `unit`."""
+        return "variable"
+
+    @property
     def optimum(self) -> float | None:
         """The entropy of the data in bits per variable, which no model can beat; `None` where unknown."""
         return None
@@ -51,13 +56,21 @@ class Task(ABC):
     def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
         """The fixed examples of a split, or the first `limit` of them: `[examples, elements]`, int64, CPU."""
 
+    def evaluation_context(self, split: Split, limit: int | None = None) -> Context:
+        """What belongs to the examples of `evaluation(split, limit)`, on the CPU."""
+        return self.context(self.evaluation(split, limit))
+
     @abstractmethod
     def context(self, x: Tensor) -> Context:
-        """The context of examples `x: [batch, elements]`."""
+        """The context of examples `x: [batch, elements]`, where it follows from them."""
 
     @abstractmethod
     def sample_context(self, size: int, device: torch.device | str = "cpu") -> Context:
         """A context to draw `size` new examples with."""
+
+    def measured_context(self, split: Split, count: int) -> Context:
+        """A context to draw samples with whose quality is measured: `count` of them, or fewer."""
+        return self.sample_context(count)
 
     def check(self, x: Tensor) -> None:
         """Raise `InputError` where examples `x: [batch, elements]` cannot belong to this task."""
@@ -65,8 +78,13 @@ class Task(ABC):
             raise InputError(f"Examples have shape {tuple(x.shape)}; give a tensor [batch, elements].")
 
     @abstractmethod
-    def sample_metrics(self, x: Tensor) -> dict[str, float]:
-        """Metrics of sampled examples `x: [batch, elements]`, for instance `{"validity": 0.98}`."""
+    def sample_metrics(self, x: Tensor, ctx: Context | None = None) -> dict[str, float]:
+        """Shares that describe samples `x: [batch, elements]`, for instance `{"validity": 0.98}`.
+
+        Args:
+            x: the samples.
+            ctx: what they were drawn with; needed where a sample means nothing without it.
+        """
 
 
 def positive_frequencies(frequencies: Tensor, floor: float = 1e-8) -> Tensor:

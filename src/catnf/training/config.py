@@ -25,7 +25,8 @@ class TrainingConfig:
     average: float = 0.999  # decay of the weight average that is evaluated, 0 for none
     reconstruction_start: float = 2.0  # weight of log p(x|z) at the start, 1 for none
     reconstruction_hold: int = 0  # steps before it decays
-    reconstruction_half_life: float = 5000.0  # steps in which its excess over 1 halves
+    reconstruction_half_life: float = 5000.0  # steps in which its excess over the end halves
+    reconstruction_end: float = 1.0  # what it decays to
     initialization_batches: int = 16  # for the data-dependent initialization
 
     def __post_init__(self) -> None:
@@ -37,7 +38,7 @@ class TrainingConfig:
                 raise InputError(
                     f"training.{name} is {getattr(self, name)}; give a number above 0 and below 1e38."
                 )
-        for name in ("warmup", "reconstruction_hold", "reconstruction_start"):
+        for name in ("warmup", "reconstruction_hold", "reconstruction_start", "reconstruction_end"):
             if getattr(self, name) < 0:
                 raise InputError(f"training.{name} is {getattr(self, name)}; give 0 or more.")
         for name in ("average", "beta2"):

@@ -32,7 +32,8 @@ def reconstruction_weight(config: TrainingConfig, step: int) -> float:
         1.5
     """
     halvings = max(0, step - config.reconstruction_hold) / config.reconstruction_half_life
-    return 1.0 + (config.reconstruction_start - 1.0) * 2.0**-halvings
+    excess = config.reconstruction_start - config.reconstruction_end
+    return config.reconstruction_end + excess * 2.0**-halvings
 
 
 def average_decay(config: TrainingConfig, step: int) -> float:

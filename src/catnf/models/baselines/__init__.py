@@ -1,5 +1,7 @@
-"""Models that catnf is compared with, on the same contract."""
+"""Models that flows are compared with, on the same contract."""
 
+from catnf.models.baselines.autoregressive import AutoregressiveColoring
 from catnf.models.baselines.discrete_flow import DiscreteFlow
+from catnf.models.baselines.graph_vae import GraphVAE
 
-__all__ = ["DiscreteFlow"]
+__all__ = ["AutoregressiveColoring", "DiscreteFlow", "GraphVAE"]

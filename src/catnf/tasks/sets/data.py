@@ -16,7 +16,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from catnf.context import SetContext
+from catnf.context import Context, SetContext
 from catnf.errors import InputError
 from catnf.tasks.task import Split, Task, positive_frequencies
 
@@ -67,7 +67,7 @@ class SetTask(Task):
         if x.dim() != 2 or x.shape[0] == 0 or x.shape[1] != self.size:
             raise InputError(f"Examples have shape {tuple(x.shape)}; give a tensor [batch, {self.size}].")
 
-    def sample_metrics(self, x: Tensor) -> dict[str, float]:
+    def sample_metrics(self, x: Tensor, ctx: Context | None = None) -> dict[str, float]:
         """`validity`, the share of rows of `x: [batch, elements]` that follow the rule."""
         self.check(x)
         return {"validity": self.valid(x).double().mean().item()}

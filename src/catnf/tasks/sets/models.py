@@ -36,14 +36,16 @@ class SetModelConfig:
     heads: int = 4  # attention heads
     encoding_layers: int = 4  # couplings of the linear, variational and dequantization encoders
     features: int = 32  # width of the category embedding that encoders see
+    reach: float = 10.0  # how many times farther than other weights the tables of encodings move in a step
     shift_temperature: float = 0.1  # of the straight-through softmax of discrete flows
 
     def __post_init__(self) -> None:
         for name in ("layers", "mixtures", "hidden", "blocks", "heads", "encoding_layers", "features"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
-        if not self.shift_temperature > 0:
-            raise InputError(f"model.shift_temperature is {self.shift_temperature}; give a number above 0.")
+        for name in ("shift_temperature", "reach"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"model.{name} is {getattr(self, name)}; give a number above 0.")
         if self.hidden % self.heads:
             raise InputError(
                 f"model.hidden is {self.hidden}, which {self.heads} heads do not divide; change either."
@@ -85,7 +87,7 @@ def _encoding(config: SetModelConfig, frequencies: torch.Tensor, elements: int) 
     informed = _transformers(config, config.features)
     match config.kind:
         case "mixture":
-            return MixtureEncoding(frequencies, channels)
+            return MixtureEncoding(frequencies, channels, reach=config.reach)
         case "linear":
             return LinearFlowEncoding(frequencies, channels, config.encoding_layers, config.features)
         case "variational":
@@ -99,6 +101,6 @@ def _encoding(config: SetModelConfig, frequencies: torch.Tensor, elements: int) 
         case "latent":
             make = _transformers(config)
             encoder, decoder = make(config.features, 2 * channels), make(channels, categories)
-            return JointEncoding(categories, channels, encoder, decoder, config.features)
+            return JointEncoding(categories, channels, encoder, decoder, config.features, config.reach)
         case _:
             raise InputError(f"There is no set model {config.kind!r}.")

@@ -1,88 +1,29 @@
-"""The command line: parse, call, print."""
+"""Commands for any model: train, evaluate, sample, export, list, bench, demo."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
-
-# Idle threads that spin long make small steps many times slower where other programs want the cores too.
-# Read once, when torch is loaded.
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+from typing import Annotated, Literal
 
 import torch
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from catnf import __version__
-from catnf.errors import CatnfError, InputError
-
-try:
-    from typer import TyperException as UsageError
-except ImportError:  # older releases raise click's own
-    from click import ClickException as UsageError  # type: ignore[no-redef,import-not-found,unused-ignore]
-
-app = typer.Typer(
-    help="Normalizing flows on categorical data.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+from catnf.cli.base import (
+    AsJson,
+    Device,
+    Overrides,
+    app,
+    chosen_device,
+    is_helper,
+    messages,
+    typed_command,
 )
-_messages = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
-
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", help="Change a field, e.g. model.mixtures=16; repeatable.")
-]
-Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-
-
-def main() -> None:
-    """Entry point: errors that a user can fix are one sentence and exit code 2."""
-    try:
-        code = app(standalone_mode=False)
-    except CatnfError as error:
-        _refuse(str(error))
-    except UsageError as error:  # options that cannot be read
-        _refuse(error.format_message())
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
-            raise
-        _refuse("Memory does not suffice; use smaller sizes, for instance --set training.batch=64.")
-    except OSError as error:  # the disk fills up, a folder disappears
-        _refuse(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
-    sys.exit(code)
-
-
-def _refuse(sentence: str) -> NoReturn:
-    if sentence and not _is_helper():
-        print(f"catnf: {' '.join(sentence.split())}", file=sys.stderr)
-    sys.exit(2)
-
-
-def _is_helper() -> bool:
-    """Whether this is one of several processes of a training, of which the first one speaks."""
-    distributed = torch.distributed
-    return distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        print(__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
-) -> None:
-    pass
+from catnf.errors import InputError
 
 
 @app.command("list")
@@ -130,15 +71,15 @@ def train(
         folder, seed, device, devices, nodes, max_time, budget, precision, restart=restart, quiet=quiet
     )
     summary = run(experiment, options)
-    if _is_helper():
+    if is_helper():
         return
     if as_json:
         print(json.dumps({**asdict(summary), "folder": str(summary.folder)}))
         return
-    _messages.print(f"{summary.step} of {summary.steps} steps in {summary.seconds:.0f} s: {folder}")
+    messages.print(f"{summary.step} of {summary.steps} steps in {summary.seconds:.0f} s: {folder}")
     if not summary.finished:
         again = "the same command without --restart" if restart else "the same command"
-        _messages.print(f"Stopped early; {again} goes on from here.")
+        messages.print(f"Stopped early; {again} goes on from here.")
 
 
 @app.command()
@@ -162,15 +103,15 @@ def evaluate(
     from catnf.storage import make_folder
 
     options = EvaluationOptions(split, examples, samples, generated, temperature, seed)
-    fitted = load(name, _device(device))
+    fitted = load(name, chosen_device(device))
     if results is not None:
         make_folder(results)
-    _messages.print(
+    messages.print(
         f"Scoring {examples} examples with {samples} draws each and drawing {generated} samples "
         f"on {fitted.device.type} ..."
     )
     evaluation = measure(fitted, options)
-    outcome = record(fitted, evaluation, _command())
+    outcome = record(fitted, evaluation, typed_command())
     if results is not None:
         write_result(results, fitted.experiment.name, outcome, fitted.seed)
     if as_json:
@@ -202,9 +143,12 @@ def sample(
     from catnf.fitted import load
     from catnf.storage import write_text
 
-    fitted = load(name, _device(device))
-    drawn = fitted.sample(count, seed, temperature)
-    metrics = fitted.task.sample_metrics(drawn)
+    fitted = load(name, chosen_device(device))
+    if count < 1:
+        raise InputError(f"The number of samples is {count}; give at least 1.")
+    ctx = fitted.task.sample_context(count)
+    drawn = fitted.sample(count, seed, temperature, ctx=ctx)
+    metrics = fitted.task.sample_metrics(drawn, ctx)
     rows = drawn.tolist()
     header = ",".join(f"x{i}" for i in range(drawn.shape[1]))
     lines = [header, *(",".join(map(str, row)) for row in rows)]
@@ -216,7 +160,7 @@ def sample(
         return
     if output is None:
         print("\n".join(lines))
-    _messages.print(", ".join(f"{key} {value:.4f}" for key, value in metrics.items()))
+    messages.print(", ".join(f"{key} {value:.4f}" for key, value in metrics.items()))
 
 
 @app.command()
@@ -261,10 +205,10 @@ def bench(
     from catnf.storage import write_text
 
     experiment = load_experiment(name, overrides or ())
-    where = _device(device)
+    where = chosen_device(device)
     size = batch if batch is not None else (1024 if where.type == "cuda" else 64)
     speeds = measure(experiment, size, where, repeats)
-    outcome = record_speed(experiment, speeds, size, where, _command())
+    outcome = record_speed(experiment, speeds, size, where, typed_command())
     if output is not None:
         write_text(output, json.dumps(outcome, indent=2) + "\n")
     if as_json:
@@ -285,14 +229,3 @@ def demo(
     from catnf.demo import run_demo
 
     run_demo(output, seconds)
-
-
-def _device(asked: str) -> torch.device:
-    if asked == "cuda" and not torch.cuda.is_available():
-        raise InputError("Device cuda was asked for, but torch sees no GPU; use --device cpu.")
-    return torch.device("cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def _command() -> str:
-    """What was typed, as it could be typed again."""
-    return shlex.join(["catnf", *sys.argv[1:]])

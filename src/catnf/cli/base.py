@@ -1,0 +1,91 @@
+"""What all commands share: the program, its options, and how it refuses."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import Annotated, Literal, NoReturn
+
+# Idle threads that spin long make small steps many times slower where other programs want the cores too.
+# Read once, when torch is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+
+import torch
+import typer
+from rich.console import Console
+
+from catnf import __version__
+from catnf.errors import CatnfError, InputError
+
+try:
+    from typer import TyperException as UsageError
+except ImportError:  # older releases raise click's own
+    from click import ClickException as UsageError  # type: ignore[no-redef,import-not-found,unused-ignore]
+
+app = typer.Typer(
+    help="Normalizing flows on categorical data.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+messages = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a field, e.g. model.mixtures=16; repeatable.")
+]
+Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="Where to compute.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def main() -> None:
+    """Entry point: errors that a user can fix are one sentence and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except CatnfError as error:
+        _refuse(str(error))
+    except UsageError as error:  # options that cannot be read
+        _refuse(error.format_message())
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        _refuse("Memory does not suffice; use smaller sizes, for instance --set training.batch=64.")
+    except OSError as error:  # the disk fills up, a folder disappears
+        _refuse(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
+    sys.exit(code)
+
+
+def _refuse(sentence: str) -> NoReturn:
+    if sentence and not is_helper():
+        print(f"catnf: {' '.join(sentence.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def is_helper() -> bool:
+    """Whether this is one of several processes of a training, of which the first one speaks."""
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    pass
+
+
+def chosen_device(asked: str) -> torch.device:
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise InputError("Device cuda was asked for, but torch sees no GPU; use --device cpu.")
+    return torch.device("cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def typed_command() -> str:
+    """What was typed, as it could be typed again."""
+    return shlex.join(["catnf", *sys.argv[1:]])

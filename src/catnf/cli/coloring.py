@@ -1,0 +1,111 @@
+"""Commands for graph coloring: make the data, color a graph."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from catnf.cli.base import AsJson, Device, app, chosen_device, messages
+from catnf.errors import InputError
+
+data = typer.Typer(help="Make data sets.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
+
+@data.command("coloring")
+def make_coloring(
+    size: Annotated[Literal["small", "large"], typer.Option(help="10 to 20 or 25 to 50 nodes.")] = "small",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File; default: the cache.")] = None,
+    colors: Annotated[int | None, typer.Option(help="Colors that a graph needs.")] = None,
+    smallest: Annotated[int | None, typer.Option(help="Nodes of the smallest graphs.")] = None,
+    largest: Annotated[int | None, typer.Option(help="Nodes of the largest graphs.")] = None,
+    counts: Annotated[
+        tuple[int, int, int] | None, typer.Option(help="Graphs to train, validate and test with.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another one gives other graphs.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Processes, by default one per core.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw random graphs and color them with OR-Tools; an interrupted run goes on where it stopped."""
+    from catnf.tasks.coloring.data import FINGERPRINTS, PLANS, relative_path
+    from catnf.tasks.coloring.generation import make_dataset
+    from catnf.tasks.files import cache_folder
+
+    default = PLANS[size]
+    asked = {"colors": colors, "smallest": smallest, "largest": largest}
+    graphs = replace(default.graphs, **{name: value for name, value in asked.items() if value is not None})
+    plan = replace(default, graphs=graphs, counts=counts or default.counts, seed=seed)
+    if plan != default and output is None:
+        raise InputError("These are not the default graphs; name a file for them with -o graphs.npz.")
+    path = output if output is not None else cache_folder() / relative_path(size)
+    if path.suffix != ".npz":
+        raise InputError(f"The output is {path}; give a name that ends in .npz.")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=messages) as progress:
+        bar = progress.add_task("Coloring graphs", total=sum(plan.counts))
+        mark = make_dataset(path, plan, workers, lambda count: progress.update(bar, advance=count))
+    if plan == default and mark != FINGERPRINTS.get(size, mark):
+        messages.print(
+            f"These are not the graphs that published figures are measured on: their fingerprint is {mark}. "
+            "Another version of OR-Tools colors differently."
+        )
+    if as_json:
+        print(json.dumps({"path": str(path), "fingerprint": mark, "graphs": sum(plan.counts)}))
+    else:
+        print(path)
+
+
+@app.command()
+def color(
+    file: Annotated[Path, typer.Argument(help="DIMACS .col, a list of edges, or networkx node-link JSON.")],
+    model: Annotated[
+        str | None,
+        typer.Option(help="A bundled model, a run's folder or a file."),
+    ] = None,
+    samples: Annotated[int, typer.Option("-n", "--samples", help="Colorings to try.")] = 16,
+    colors: Annotated[int | None, typer.Option(help="Refuse models with another number of colors.")] = None,
+    draw: Annotated[Path | None, typer.Option(help="PNG file to draw the coloring into.")] = None,
+    temperature: Annotated[float, typer.Option(help="Below 1 samples are more often valid.")] = 1.0,
+    seed: Annotated[int, typer.Option()] = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Color a graph: the first valid coloring of several samples, or the best one with its conflicts."""
+    from catnf.fitted import load
+    from catnf.tasks.coloring.colorer import color_graph, default_model
+    from catnf.tasks.coloring.drawing import draw_colorings
+    from catnf.tasks.coloring.files import read_graph
+
+    graph = read_graph(file)
+    fitted = load(model if model is not None else default_model(len(graph)), chosen_device(device))
+    if colors is not None and colors != fitted.task.categories:
+        raise InputError(
+            f"{colors} colors were asked for, but {fitted.experiment.name} uses {fitted.task.categories}; "
+            "train a model on graphs with that many."
+        )
+    outcome = color_graph(graph, fitted, samples, seed, temperature)
+    if draw is not None:
+        draw_colorings(draw, {file.name: (graph, outcome.colors)}, seed)
+    if as_json:
+        told = {
+            "colors": {str(node): color for node, color in outcome.colors.items()},
+            "conflicts": [[str(one), str(two)] for one, two in outcome.conflicts],
+            "tried": outcome.tried,
+            "valid": outcome.valid,
+        }
+        print(json.dumps(told))
+        return
+    for node, number in outcome.colors.items():
+        print(f"{node}\t{number}")
+    found = (
+        f"A valid coloring; {outcome.valid} of {outcome.tried} samples are valid."
+        if not outcome.conflicts
+        else f"None of {outcome.tried} samples is valid; the best has {len(outcome.conflicts)} conflicts: "
+        + ", ".join(f"{one}-{two}" for one, two in outcome.conflicts[:10])
+    )
+    messages.print(found)

@@ -1,0 +1,116 @@
+"""Graph attention: nodes look at their neighbours."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catnf.context import Context, GraphContext
+from catnf.errors import InputError
+from catnf.nets.linear import AlignedLinear, lookup
+from catnf.nets.network import Network
+
+_SLOPE = 0.2  # of the leaky rectifier on attention scores, as in the paper's networks
+
+
+class GraphAttentionLayer(nn.Module):
+    """Each node averages its neighbours and itself, weighted by attention, and takes in a gated share of it.
+
+    The score of a neighbour is a leaky rectified sum of a number of either node. A node's view of itself is a
+    relation of its own, with its own weights. Graphs are small and dense enough that masked products over
+    all pairs are faster than lists of edges.
+
+    Args:
+        hidden: width.
+        heads: attention heads, each `2 * hidden / heads` wide.
+    """
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
+        self.values = nn.Linear(hidden, 4 * hidden, bias=False)  # as a neighbour, and to itself
+        self.scores = AlignedLinear(hidden, 3 * heads)  # as the one who looks, as a neighbour, to itself
+        self.update = nn.Linear(2 * hidden, 2 * hidden)
+        # Gates start nearly closed, so that a deep stack starts near the identity.
+        with torch.no_grad():
+            self.update.bias.zero_()
+            self.update.bias[hidden:] = -1.0
+
+    def forward(self, h: Tensor, adjacency: Tensor) -> Tensor:
+        """`h: [batch, nodes, hidden]`; `adjacency: [batch, nodes, nodes]`, true where there is an edge."""
+        batch, nodes, _ = h.shape
+        normed = self.norm(h)
+        neighbour, own = (
+            part.view(batch, nodes, self.heads, -1).transpose(1, 2)
+            for part in self.values(normed).chunk(2, dim=-1)
+        )
+        looking, seen, self_score = self.scores(normed).view(batch, nodes, 3, self.heads).unbind(2)
+        pairs = F.leaky_relu(looking.unsqueeze(2) + seen.unsqueeze(1), _SLOPE).permute(0, 3, 1, 2).float()
+        pairs = pairs.masked_fill(~adjacency.unsqueeze(1), -torch.inf)
+        alone = F.leaky_relu(looking + self_score, _SLOPE).transpose(1, 2).unsqueeze(-1).float()
+        # A softmax over the neighbours and the node itself, without building one matrix of both.
+        highest = torch.maximum(pairs.amax(-1, keepdim=True), alone)
+        weights, weight = (pairs - highest).exp(), (alone - highest).exp()
+        total = weights.sum(-1, keepdim=True) + weight
+        mixed = (weights / total).to(h.dtype) @ neighbour + (weight / total).to(h.dtype) * own
+        value, gate = self.update(F.gelu(mixed.transpose(1, 2).flatten(2))).chunk(2, dim=-1)
+        return h + torch.sigmoid(gate) * (value - h)
+
+
+class GraphAttention(Network):
+    """A stack of graph attention layers, equivariant to the order of nodes.
+
+    Args:
+        inputs: channels of the kept latents, 0 for none.
+        outputs: numbers to predict for a node.
+        features: width of `ctx.features`, 0 for none.
+        hidden: width; a quarter of it is an embedding of the node's degree.
+        layers: attention layers.
+        heads: attention heads.
+        degrees: degrees that are told apart; larger ones count as the largest.
+    """
+
+    compile_unit = True
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        features: int = 0,
+        hidden: int = 384,
+        layers: int = 4,
+        heads: int = 4,
+        degrees: int = 24,
+    ) -> None:
+        super().__init__()
+        if hidden % 4 or 2 * hidden % heads:
+            raise InputError(
+                f"hidden is {hidden}; choose a multiple of 4 whose double the {heads} heads divide."
+            )
+        self.takes_features = features > 0
+        self.degrees = nn.Parameter(torch.randn(degrees, hidden // 4))
+        self.input = AlignedLinear(inputs + features, hidden - hidden // 4)
+        self.mix = nn.Linear(hidden, hidden, bias=False)
+        self.layers = nn.ModuleList(GraphAttentionLayer(hidden, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
+        self.gather = nn.Linear(hidden, hidden, bias=False)
+        self.output = AlignedLinear(hidden, outputs)
+        nn.init.normal_(self.output.weight, std=1e-2)  # a small start keeps every coupling near the identity
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, kept: Tensor, ctx: Context) -> Tensor:
+        """`kept: [batch, nodes, inputs]` to `[batch, nodes, outputs]`."""
+        if not isinstance(ctx, GraphContext):
+            raise InputError(f"Graph attention needs a GraphContext, not a {type(ctx).__name__}.")
+        dtype = self.mix.weight.dtype
+        h = kept.to(dtype)
+        if self.takes_features and ctx.features is not None:
+            h = torch.cat([h, ctx.features.to(dtype)], dim=-1)
+        degree = ctx.edges.sum(-1).clamp(max=self.degrees.shape[0] - 1)
+        h = self.mix(F.gelu(torch.cat([self.input(h), lookup(self.degrees, degree)], dim=-1)))
+        for layer in self.layers:
+            h = layer(h, ctx.edges)
+        out: Tensor = self.output(F.gelu(self.gather(self.norm(h))))
+        return out

@@ -1,0 +1,94 @@
+"""Coloring a graph with a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from catnf.context import GraphContext
+from catnf.errors import InputError
+from catnf.tasks.coloring.data import GraphColoring, conflicts
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from catnf.fitted import FittedModel
+
+_SMALL_NODES = 20  # up to here the model of small graphs colors better
+_PAIRS_AT_ONCE = 4_000_000  # pairs of nodes that are processed at once, to bound memory
+
+
+@dataclass(frozen=True)
+class ColoredGraph:
+    """Colors for all nodes of a graph.
+
+    Attributes:
+        colors: of every node, from 0.
+        conflicts: edges between nodes of one color; empty where the coloring is valid.
+        tried: colorings that were sampled.
+        valid: how many of them were valid.
+    """
+
+    colors: dict[Hashable, int]
+    conflicts: list[tuple[Hashable, Hashable]]
+    tried: int
+    valid: int
+
+
+def color_graph(
+    graph: nx.Graph,
+    model: str | Path | FittedModel | None = None,
+    samples: int = 16,
+    seed: int | None = 0,
+    temperature: float = 1.0,
+    device: torch.device | str = "cpu",
+) -> ColoredGraph:
+    """Sample colorings of a networkx graph and return the first valid one, or that with the fewest conflicts.
+
+    Args:
+        graph: undirected; directions and parallel edges are ignored.
+        model: a trained model, its name or path; by default the bundled one for the graph's size.
+        samples: colorings to draw, all at once where memory allows.
+        seed: for the same colorings again.
+        temperature: below 1 samples are more alike, and more often valid.
+        device: where to compute.
+    """
+    from catnf.fitted import FittedModel, load
+
+    nodes = list(graph.nodes)
+    _check(graph, samples)
+    if not isinstance(model, FittedModel):
+        model = load(model if model is not None else default_model(len(nodes)), device)
+    if not isinstance(model.task, GraphColoring):
+        raise InputError(f"{model.experiment.name} does not color graphs; choose a model of coloring/...")
+    place = {node: index for index, node in enumerate(nodes)}
+    adjacency = torch.zeros(1, len(nodes), len(nodes), dtype=torch.bool)
+    for one, two in graph.edges():
+        adjacency[0, place[one], place[two]] = adjacency[0, place[two], place[one]] = True
+    ctx = GraphContext.of(adjacency)
+    at_once = max(1, min(samples, _PAIRS_AT_ONCE // len(nodes) ** 2))
+    drawn = model.sample(samples, seed, temperature, chunk=at_once, ctx=ctx.repeat(samples))
+    wrong = torch.cat([conflicts(piece, ctx) for piece in drawn.split(at_once)])
+    best = drawn[int(wrong.argmin())].tolist()  # argmin gives the first of equals
+    colors = {node: best[index] for node, index in place.items()}
+    clashes = [(one, two) for one, two in graph.edges() if colors[one] == colors[two]]
+    return ColoredGraph(colors, clashes, samples, int((wrong == 0).sum()))
+
+
+def default_model(nodes: int) -> str:
+    """The bundled model for graphs of a size."""
+    return f"coloring/{'small' if nodes <= _SMALL_NODES else 'large'}/graphcnf"
+
+
+def _check(graph: nx.Graph, samples: int) -> None:
+    if samples < 1:
+        raise InputError(f"samples is {samples}; give at least 1.")
+    if len(graph) == 0:
+        raise InputError("The graph has no nodes; give one with at least one node.")
+    loop: Any = next(((one, two) for one, two in graph.edges() if one == two), None)
+    if loop is not None:
+        raise InputError(f"Node {loop[0]!r} has an edge to itself, so that no coloring is valid; remove it.")

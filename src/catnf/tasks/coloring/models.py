@@ -1,0 +1,72 @@
+"""The paper's models of graph colorings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from catnf.encodings import MixtureEncoding
+from catnf.errors import InputError
+from catnf.flows import ActNorm
+from catnf.flows.step import Conditioner, affine_steps, mixture_steps
+from catnf.flows.transform import Sequential
+from catnf.models import CategoricalFlow, Model
+from catnf.models.baselines import AutoregressiveColoring, GraphVAE
+from catnf.models.baselines.autoregressive import Order
+from catnf.nets import GraphAttention
+from catnf.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class ColoringModelConfig:
+    """Sizes of a model of colorings; the defaults are the paper's for small graphs."""
+
+    kind: Literal["graphcnf", "graph-vae", "graph-autoregressive"] = "graphcnf"
+    couplings: Literal["mixture", "affine"] = "mixture"
+    channels: int = 2  # latent channels of a node, flow and auto-encoder
+    layers: int = 8  # couplings of the flow
+    mixtures: int = 8  # logistics in a mixture coupling
+    hidden: int = 384  # width of the graph attention networks
+    blocks: int = 4  # layers of such a network
+    heads: int = 4  # attention heads
+    reach: float = 30.0  # how many times farther than other weights the encoding's tables move in a step
+    features: int = 64  # width of the embedding of colors that baselines see
+    order: Order = "largest-first"  # in which the autoregressive model colors nodes
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "mixtures", "hidden", "blocks", "heads", "features"):
+            if getattr(self, name) < 1:
+                raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
+        if self.hidden % 4 or 2 * self.hidden % self.heads:
+            raise InputError(
+                f"model.hidden is {self.hidden}; choose a multiple of 4 that {self.heads} heads can share."
+            )
+        if not self.reach > 0:
+            raise InputError(f"model.reach is {self.reach}; give a number above 0.")
+        if self.channels < 2:
+            raise InputError(f"model.channels is {self.channels}; a channel mask needs at least 2.")
+
+    def make(self, task: Task) -> Model:
+        """A freshly initialized model for `task`."""
+        make, colors = self._networks(), task.categories
+        match self.kind:
+            case "graphcnf":
+                encoding = MixtureEncoding(task.frequencies(), self.channels, reach=self.reach)
+                if self.couplings == "mixture":
+                    steps = mixture_steps(self.channels, self.layers, self.mixtures, make)
+                else:
+                    steps = affine_steps(self.channels, self.layers, make)
+                return CategoricalFlow(encoding, Sequential([*steps, ActNorm(self.channels)]))
+            case "graph-vae":
+                encoder, decoder = make(self.features, 2 * self.channels), make(self.channels, colors)
+                return GraphVAE(colors, self.channels, self.features, encoder, decoder)
+            case "graph-autoregressive":
+                return AutoregressiveColoring(colors, make(self.features, colors), self.features, self.order)
+            case _:
+                raise InputError(f"There is no model of colorings {self.kind!r}.")
+
+    def _networks(self) -> Conditioner:
+        def make(inputs: int, outputs: int) -> GraphAttention:
+            return GraphAttention(inputs, outputs, 0, self.hidden, self.blocks, self.heads)
+
+        return make

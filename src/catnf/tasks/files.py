@@ -1,0 +1,32 @@
+"""Where data sets live."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+VARIABLE = "CATNF_DATA"
+"""Environment variable that names the folder of data sets."""
+
+
+def data_folders() -> list[Path]:
+    """Folders that data sets are looked for in, first come first served."""
+    named = os.environ.get(VARIABLE)
+    return [*([Path(named)] if named else []), cache_folder()]
+
+
+def cache_folder() -> Path:
+    """Where data sets are written that catnf makes or downloads: the user's cache."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "catnf"
+
+
+def find_data(relative: str) -> Path | None:
+    """The file or folder `relative` of the first data folder that has it."""
+    return next((path for folder in data_folders() if (path := folder / relative).exists()), None)
