@@ -80,6 +80,11 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
             metrics[name] = share
             intervals[name] = _share_interval(share, len(samples))
             n[name] = len(samples)
+    if options.generated and fitted.task.attempts:
+        for count, share in best_of(fitted, options).items():
+            name = f"validity_best_of_{count}"
+            metrics[name], n[name] = share, min(options.examples, given.batch)
+            intervals[name] = _share_interval(share, n[name])
     if fitted.task.optimum is not None:
         metrics["optimum"] = fitted.task.optimum
     return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start)
@@ -95,6 +100,29 @@ def _reconstruction(fitted: FittedModel, x: Tensor, ctx: Context, seed: int) -> 
         same = (fitted.model.reconstruct(moved, piece, generator) == moved).float()
         right += float((piece.total(same) / piece.counts(same)).sum())
     return right / len(x)
+
+
+def best_of(fitted: FittedModel, options: EvaluationOptions) -> dict[int, float]:
+    """For every number of attempts, the share of contexts in which at least one of them is valid.
+
+    All are estimated from the largest number: of `m` samples with `c` valid ones, `n` drawn at random are all
+    invalid with probability `C(m - c, n) / C(m, n)`.
+    """
+    ctx = fitted.task.measured_context(options.split, options.examples)
+    most = max(fitted.task.attempts)
+    valid = torch.empty(ctx.batch, dtype=torch.int64)
+    at_once = max(1, options.chunk // (8 * most))  # inverting takes more memory than scoring
+    for start in range(0, ctx.batch, at_once):
+        piece = ctx.select(start, start + at_once).repeat(most)
+        drawn = fitted.sample(
+            piece.batch, options.seed + start, options.temperature, chunk=piece.batch, ctx=piece
+        )
+        valid[start : start + at_once] = fitted.task.valid(drawn, piece).view(-1, most).sum(1)
+    return {
+        count: sum(1.0 - math.comb(most - c, count) / math.comb(most, count) for c in valid.tolist())
+        / ctx.batch
+        for count in fitted.task.attempts
+    }
 
 
 def _interval(values: Tensor) -> tuple[float, float]:

@@ -72,6 +72,15 @@ class Task(ABC):
         """A context to draw samples with whose quality is measured: `count` of them, or fewer."""
         return self.sample_context(count)
 
+    @property
+    def attempts(self) -> tuple[int, ...]:
+        """Numbers of samples for one context of which the best counts, where that is of use; measured too."""
+        return ()
+
+    def valid(self, x: Tensor, ctx: Context | None = None) -> Tensor:
+        """Which samples `x: [batch, elements]` are as they should be: `[batch]`, boolean."""
+        raise NotImplementedError
+
     def check(self, x: Tensor) -> None:
         """Raise `InputError` where examples `x: [batch, elements]` cannot belong to this task."""
         if x.dim() != 2:

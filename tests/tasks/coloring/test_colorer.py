@@ -218,6 +218,8 @@ def test_evaluate_and_sample_commands(run: Path) -> None:
     done = catnf("evaluate", run, "--samples=2", "--examples=10", "--json", "--split=test", "--device=cpu")
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)["metrics"]
+    best = [metrics.pop(f"validity_best_of_{count}") for count in (1, 4, 16, 64)]
+    assert best == sorted(best), "more attempts find more"
     assert set(metrics) == {"bits_per_node", "bits_bound", "reconstruction", "validity"}
     assert json.loads(done.stdout)["n"]["validity"] == 20, "one coloring for every graph of the split"
     drawn = json.loads(catnf("sample", run, "-n", 3, "--json", "--seed=0", "--device=cpu").stdout)

@@ -119,11 +119,19 @@ class GraphColoring(Task):
         graphs = len(self._table("test", torch.device("cpu")).colors)
         return self._table("test", torch.device("cpu")).take(torch.arange(size) % graphs)[1].to(device)
 
-    def sample_metrics(self, x: Tensor, ctx: Context | None = None) -> dict[str, float]:
-        """`validity`, the share of graphs without two neighbours of one color."""
+    @property
+    def attempts(self) -> tuple[int, ...]:
+        return (1, 4, 16, 64)
+
+    def valid(self, x: Tensor, ctx: Context | None = None) -> Tensor:
+        """Which graphs have no two neighbours of one color."""
         if not isinstance(ctx, GraphContext):
             raise InputError("Colorings are valid or not for their graphs; give the context they belong to.")
-        return {"validity": (conflicts(x, ctx) == 0).double().mean().item()}
+        return conflicts(x, ctx) == 0
+
+    def sample_metrics(self, x: Tensor, ctx: Context | None = None) -> dict[str, float]:
+        """`validity`, the share of valid colorings."""
+        return {"validity": self.valid(x, ctx).double().mean().item()}
 
     def _evaluated(self, split: Split, limit: int | None) -> tuple[Tensor, GraphContext]:
         if split not in ("validation", "test"):

@@ -6,6 +6,9 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+from torch import Tensor
+
 from catnf.drawing import make_figure, save_figure
 from catnf.tasks.coloring.files import networkx
 
@@ -42,4 +45,35 @@ def draw_colorings(
         )
         axes.set_title(title)
         axes.axis("off")
+    save_figure(figure, path)
+
+
+def draw_validity(
+    path: Path, valid: Mapping[str, Tensor], sizes: Tensor, densities: Tensor, bins: int = 8
+) -> None:
+    """Plot the share of valid colorings of several models against the size and the density of graphs.
+
+    Args:
+        path: PNG file.
+        valid: for every model, which graphs it colored right, `[graphs]`.
+        sizes: nodes of the graphs, `[graphs]`.
+        densities: share of pairs of nodes that are edges, `[graphs]`.
+        bins: intervals that sizes and densities are put into, with about equally many graphs in each.
+    """
+    figure = make_figure(10.0, 4.0)
+    for index, (name, values) in enumerate((("nodes", sizes), ("density", densities)), 1):
+        axes = figure.add_subplot(1, 2, index)
+        edges = torch.quantile(values.double(), torch.linspace(0, 1, bins + 1, dtype=torch.float64)).unique()
+        place = torch.bucketize(values.double(), edges[1:-1].contiguous(), right=True)
+        used = [b for b in range(len(edges) - 1) if bool((place == b).any())]
+        for model, right in valid.items():
+            middles = [float(values[place == b].double().mean()) for b in used]
+            axes.plot(
+                middles, [float(right[place == b].double().mean()) for b in used], marker="o", label=model
+            )
+        axes.set_xlabel(name)
+        axes.set_ylabel("valid colorings")
+        axes.set_ylim(0.0, 1.02)
+        axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
     save_figure(figure, path)

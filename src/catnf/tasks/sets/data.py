@@ -40,10 +40,6 @@ class SetTask(Task):
     def draw(self, size: int, generator: torch.Generator) -> Tensor:
         """Draw `size` sets on `generator.device`: `[size, elements]`, int64."""
 
-    @abstractmethod
-    def valid(self, x: Tensor) -> Tensor:
-        """Which rows of `x: [batch, elements]` follow the rule: `[batch]`, boolean."""
-
     def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, SetContext]:
         return self.draw(size, generator), self.sample_context(size, generator.device)
 
@@ -100,7 +96,7 @@ class SetShuffling(SetTask):
     def frequencies(self) -> Tensor:
         return torch.full((self.size,), 1.0 / self.size)
 
-    def valid(self, x: Tensor) -> Tensor:
+    def valid(self, x: Tensor, ctx: Context | None = None) -> Tensor:
         return (x.sort(dim=1).values == torch.arange(self.size, device=x.device)).all(dim=1)
 
 
@@ -233,7 +229,7 @@ class SetSummation(SetTask):
         ]
         return positive_frequencies(torch.tensor(shares, dtype=torch.float64))
 
-    def valid(self, x: Tensor) -> Tensor:
+    def valid(self, x: Tensor, ctx: Context | None = None) -> Tensor:
         inside = ((x >= 0) & (x < self.size)).all(dim=1)
         return inside & ((x + 1).sum(dim=1) == self.total)
 
