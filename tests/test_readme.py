@@ -42,4 +42,5 @@ def test_commands_exist(command: str) -> None:
     from catnf.cli import app
 
     names = {c.name or (c.callback.__name__ if c.callback else "") for c in app.registered_commands}
+    names |= {str(group.name) for group in app.registered_groups}
     assert command in names

@@ -76,8 +76,8 @@ def color(
     as_json: AsJson = False,
 ) -> None:
     """Color a graph: the first valid coloring of several samples, or the best one with its conflicts."""
+    from catnf.coloring import color_graph, default_model
     from catnf.fitted import load
-    from catnf.tasks.coloring.colorer import color_graph, default_model
     from catnf.tasks.coloring.drawing import draw_colorings
     from catnf.tasks.coloring.files import read_graph
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from catnf.coloring import color_graph, default_model
 from catnf.errors import InputError, StorageError
 from catnf.experiments import load_experiment
 from catnf.fitted import FittedModel, load
-from catnf.tasks.coloring.colorer import color_graph, default_model
 from catnf.tasks.coloring.drawing import draw_colorings
 from catnf.tasks.coloring.files import read_graph
 from catnf.tasks.coloring.generation import DataPlan, make_dataset

@@ -11,12 +11,11 @@ import torch
 
 from catnf.context import GraphContext
 from catnf.errors import InputError
+from catnf.fitted import FittedModel, load
 from catnf.tasks.coloring.data import GraphColoring, conflicts
 
 if TYPE_CHECKING:
     import networkx as nx
-
-    from catnf.fitted import FittedModel
 
 _SMALL_NODES = 20  # up to here the model of small graphs colors better
 _PAIRS_AT_ONCE = 4_000_000  # pairs of nodes that are processed at once, to bound memory
@@ -57,8 +56,6 @@ def color_graph(
         temperature: below 1 samples are more alike, and more often valid.
         device: where to compute.
     """
-    from catnf.fitted import FittedModel, load
-
     nodes = list(graph.nodes)
     _check(graph, samples)
     if not isinstance(model, FittedModel):
