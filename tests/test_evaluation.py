@@ -90,7 +90,7 @@ def test_chunks_bound_memory_and_not_the_result(
         return whole(x, ctx, generator)
 
     monkeypatch.setattr(model, "bound", recorded)
-    one = evaluate(models["discrete"], replace(OPTIONS, chunk=10, generated=0))
+    one = evaluate(models["discrete"], replace(OPTIONS, chunk=160, generated=0))
     assert max(batches) <= 10
     other = evaluate(models["discrete"], replace(OPTIONS, generated=0))
     assert max(batches) > 10

@@ -28,7 +28,7 @@ class EvaluationOptions:
     generated: int = 10_000  # samples whose validity is measured, 0 for none
     temperature: float = 1.0  # of the generated samples
     seed: int = 0
-    chunk: int = 16_384  # examples times draws that are processed at once
+    chunk: int = 4_194_304  # pairs of elements that are processed at once, over examples and draws
 
     def __post_init__(self) -> None:
         for name in ("examples", "samples", "chunk"):
@@ -56,8 +56,9 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     start = time.monotonic()
     x = fitted.task.evaluation(options.split, options.examples)
     ctx = fitted.task.evaluation_context(options.split, options.examples)
-    nats = fitted.log_prob(x, options.samples, options.seed, options.chunk, ctx)
-    single = fitted.log_prob(x, 1, options.seed, options.chunk, ctx)
+    at_once = max(1, options.chunk // ctx.elements**2)
+    nats = fitted.log_prob(x, options.samples, options.seed, at_once, ctx)
+    single = fitted.log_prob(x, 1, options.seed, at_once, ctx)
     elements = ctx.counts(nats)
     metrics: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
@@ -111,7 +112,8 @@ def best_of(fitted: FittedModel, options: EvaluationOptions) -> dict[int, float]
     ctx = fitted.task.measured_context(options.split, options.examples)
     most = max(fitted.task.attempts)
     valid = torch.empty(ctx.batch, dtype=torch.int64)
-    at_once = max(1, options.chunk // (8 * most))  # inverting takes more memory than scoring
+    # Inverting takes more memory than scoring.
+    at_once = max(1, options.chunk // (8 * most * ctx.elements**2))
     for start in range(0, ctx.batch, at_once):
         piece = ctx.select(start, start + at_once).repeat(most)
         drawn = fitted.sample(
