@@ -2,7 +2,7 @@
 
 python benchmarks/coloring_figures.py FOLDER MODEL [MODEL ...]
 
-The first model's samples are drawn; all are compared. Graphs are those of the validation split.
+The first model's samples are drawn; all are compared. Graphs are those of the test split.
 """
 
 from __future__ import annotations
@@ -31,26 +31,35 @@ def main(folder: Path, names: list[str]) -> None:
     """Write `colorings.png` and `validity.png` into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     valid = {}
+    first: GraphContext | None = None
     for name in names:
         fitted = load(name, "cuda" if torch.cuda.is_available() else "cpu")
-        ctx = fitted.task.measured_context("validation", GRAPHS)
+        ctx = fitted.task.measured_context("test", GRAPHS)
         assert isinstance(ctx, GraphContext)
-        assert ctx.mask is not None
         x = fitted.sample(ctx.batch, seed=0, ctx=ctx)
-        right = valid[fitted.experiment.name] = fitted.task.valid(x, ctx)
-        if name == names[0]:
-            good, bad = right.nonzero().flatten()[:3].tolist(), (~right).nonzero().flatten()[:1].tolist()
-            shown = {
-                f"{int(ctx.mask[i].sum())} nodes, {'valid' if right[i] else 'with conflicts'}": i
-                for i in [*good, *bad]
-            }
-            pictures = {
-                title: (as_graph(ctx, i), dict(enumerate(x[i].tolist()))) for title, i in shown.items()
-            }
-            draw_colorings(folder / "colorings.png", pictures)
-    sizes = ctx.mask.sum(1)
-    densities = ctx.edges.flatten(1).sum(1) / (sizes * (sizes - 1))
+        valid[name] = fitted.task.valid(x, ctx)
+        if first is None:
+            first = ctx
+            draw_examples(folder / "colorings.png", x, ctx, valid[name])
+        elif not torch.equal(first.edges, ctx.edges):
+            raise SystemExit(
+                f"{name} was trained on other graphs than {names[0]}; compare models of one set."
+            )
+    assert first is not None
+    sizes = first.counts(torch.zeros(1))
+    densities = first.edges.flatten(1).sum(1) / (sizes * (sizes - 1))
     draw_validity(folder / "validity.png", valid, sizes, densities)
+
+
+def draw_examples(path: Path, x: torch.Tensor, ctx: GraphContext, valid: torch.Tensor) -> None:
+    """Draw three valid samples and, where there is one, a failure."""
+    shown = [*valid.nonzero().flatten()[:3].tolist(), *(~valid).nonzero().flatten()[:1].tolist()]
+    pictures = {}
+    for letter, index in zip("abcd", shown, strict=False):
+        graph = as_graph(ctx, index)
+        title = f"({letter}) {len(graph)} nodes, {'valid' if valid[index] else 'with conflicts'}"
+        pictures[title] = (graph, dict(enumerate(x[index].tolist())))
+    draw_colorings(path, pictures)
 
 
 if __name__ == "__main__":

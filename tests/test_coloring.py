@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from itertools import combinations
 from pathlib import Path
 
 import networkx as nx
@@ -13,6 +16,7 @@ import pytest
 
 from catnf.coloring import color_graph, default_model
 from catnf.errors import InputError, StorageError
+from catnf.evaluation import EvaluationOptions, best_of, success
 from catnf.experiments import load_experiment
 from catnf.fitted import FittedModel, load
 from catnf.tasks.coloring.drawing import draw_colorings
@@ -84,12 +88,14 @@ def test_any_graph_that_networkx_knows(fitted: FittedModel) -> None:
         nx.empty_graph(3),
         nx.DiGraph([(0, 1), (1, 0)]),
         nx.MultiGraph([(0, 1), (0, 1), (1, 2)]),
+        nx.complete_graph(5, nx.DiGraph),
         nx.cycle_graph(60),  # larger than anything it was trained on
         nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(4)),
     ):
         outcome = color_graph(graph, fitted, samples=4)
         assert set(outcome.colors) == set(graph.nodes)
         assert outcome.tried == 4
+        assert len({frozenset(edge) for edge in outcome.conflicts}) == len(outcome.conflicts)
 
 
 def test_the_default_model_fits_the_size() -> None:
@@ -115,6 +121,10 @@ GRAPH = nx.Graph([("1", "2"), ("2", "3"), ("3", "1"), ("3", "4")])
     ("name", "text"),
     [
         ("graph.txt", "# a comment\n1 2\n2 3  # another\n\n3,1\n3 4\n"),
+        ("bom.txt", "\ufeff1 2\n2 3\n3 1\n3 4\n"),
+        ("weights.txt", "1 2 0.5\n2 3 {}\n3 1\n3 4\n"),
+        ("GRAPH.COL", "p col 4 4\ne 1 2\ne 2 3\ne 3 1\ne 3 4\nx 1 2\n"),
+        ("graph.any", json.dumps(nx.node_link_data(GRAPH, edges="edges"))),
         ("graph.col", "c a comment\np edge 4 4\ne 1 2\ne 2 3\ne 3 1\ne 3 4\n"),
         ("dimacs.txt", "p edge 4 4\ne 1 2\ne 2 3\ne 3 1\ne 3 4\n"),
         ("graph.json", json.dumps(nx.node_link_data(GRAPH, edges="edges"))),
@@ -135,7 +145,8 @@ def test_nodes_without_edges_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("graph.txt", "1 2 3\n", "line 1: '1 2 3' is not an edge"),
+        ("graph.txt", "1 2\n3\n", "line 2: '3' is not an edge"),
+        ("graph.txt", '{"nodes": [{"id": 1}]', "is not a graph in networkx' node-link JSON"),
         ("graph.col", "e 1 2\n", "line 1: 'e 1 2' is not DIMACS"),
         ("graph.col", "p edge 2 1\ne 1 3\n", "line 2: edge 1 3, but only 2 nodes"),
         ("graph.col", "p edge x y\n", "is not DIMACS"),
@@ -218,9 +229,47 @@ def test_evaluate_and_sample_commands(run: Path) -> None:
     done = catnf("evaluate", run, "--samples=2", "--examples=10", "--json", "--split=test", "--device=cpu")
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)["metrics"]
+    assert json.loads(done.stdout)["n"]["validity_best_of_64"] == 10
     best = [metrics.pop(f"validity_best_of_{count}") for count in (1, 4, 16, 64)]
     assert best == sorted(best), "more attempts find more"
     assert set(metrics) == {"bits_per_node", "bits_bound", "reconstruction", "validity"}
     assert json.loads(done.stdout)["n"]["validity"] == 20, "one coloring for every graph of the split"
     drawn = json.loads(catnf("sample", run, "-n", 3, "--json", "--seed=0", "--device=cpu").stdout)
     assert len(drawn["samples"]) == 3
+    header, *rows = catnf("sample", run, "-n", 3, "--seed=0", "--device=cpu").stdout.splitlines()
+    assert header == "edges,colors,conflicts"
+    for row in rows:
+        edges, colors, wrong = row.split(",")
+        pairs = [tuple(map(int, edge.split("-"))) for edge in edges.split()]
+        of = list(map(int, colors.split()))
+        assert sum(of[one] == of[two] for one, two in pairs) == int(wrong)
+
+
+def test_best_of_several(fitted: FittedModel) -> None:
+    for samples, valid, attempts in ((4, 1, 2), (5, 2, 3), (6, 0, 2), (6, 6, 1)):
+        chosen = list(combinations(range(samples), attempts))
+        truth = sum(any(place < valid for place in some) for some in chosen) / len(chosen)
+        assert success(samples, valid, attempts) == pytest.approx(truth)
+    ctx = fitted.task.measured_context("test", 20)
+    best = best_of(fitted, ctx, EvaluationOptions(seed=3))
+    single = fitted.task.sample_metrics(fitted.sample(20, 0, ctx=ctx), ctx)["validity"]
+    assert best[1] == pytest.approx(single, abs=0.35)
+    assert best[64] > best[1]
+
+
+def test_a_context_must_have_as_many_graphs_as_samples(fitted: FittedModel) -> None:
+    with pytest.raises(InputError, match="16 samples were asked for with a context of 1"):
+        fitted.sample(16, ctx=fitted.task.sample_context(1))
+
+
+def test_ctrl_c_keeps_what_is_made(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "catnf", "data", "coloring", "--counts", "4000", "1", "1", "--workers=1"]
+    process = subprocess.Popen([*command, "-o", tmp_path / "graphs.npz"], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("*.parts/*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from here" in told
+    assert list(tmp_path.glob("*.parts/train-*.npz"))

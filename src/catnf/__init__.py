@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from catnf.coloring import color_graph
     from catnf.fitted import FittedModel, bundled_names, load
 
 __version__ = "0.1.0"
 
-__all__ = ["FittedModel", "__version__", "bundled_names", "load"]
+__all__ = ["FittedModel", "__version__", "bundled_names", "color_graph", "load"]
 
 
 def __getattr__(name: str) -> Any:
@@ -16,4 +17,8 @@ def __getattr__(name: str) -> Any:
         from catnf import fitted
 
         return getattr(fitted, name)
+    if name == "color_graph":
+        from catnf.coloring import color_graph
+
+        return color_graph
     raise AttributeError(f"module 'catnf' has no attribute {name!r}")

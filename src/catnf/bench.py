@@ -43,7 +43,7 @@ def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int
     context = task.sample_context(batch, device)
 
     def score() -> None:
-        model.bound(x, ctx, generator)
+        model.likelihood(x, ctx, generator)
 
     def draw() -> None:
         model.draw(context, generator)

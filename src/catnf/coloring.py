@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _SMALL_NODES = 20  # up to here the model of small graphs colors better
+_MOST_NODES = 5_000  # a matrix of all pairs for every attention head still fits into memory
 _PAIRS_AT_ONCE = 4_000_000  # pairs of nodes that are processed at once, to bound memory
 
 
@@ -56,23 +57,29 @@ def color_graph(
         temperature: below 1 samples are more alike, and more often valid.
         device: where to compute.
     """
-    nodes = list(graph.nodes)
     _check(graph, samples)
+    nodes = list(graph.nodes)
+    edges = {frozenset(edge): (edge[0], edge[1]) for edge in graph.edges()}.values()
     if not isinstance(model, FittedModel):
         model = load(model if model is not None else default_model(len(nodes)), device)
     if not isinstance(model.task, GraphColoring):
         raise InputError(f"{model.experiment.name} does not color graphs; choose a model of coloring/...")
     place = {node: index for index, node in enumerate(nodes)}
     adjacency = torch.zeros(1, len(nodes), len(nodes), dtype=torch.bool)
-    for one, two in graph.edges():
+    for one, two in edges:
         adjacency[0, place[one], place[two]] = adjacency[0, place[two], place[one]] = True
     ctx = GraphContext.of(adjacency)
     at_once = max(1, min(samples, _PAIRS_AT_ONCE // len(nodes) ** 2))
-    drawn = model.sample(samples, seed, temperature, chunk=at_once, ctx=ctx.repeat(samples))
+    parts = []
+    for start in range(0, samples, at_once):
+        count = min(at_once, samples - start)
+        own = None if seed is None else seed + start
+        parts.append(model.sample(count, own, temperature, chunk=count, ctx=ctx.repeat(count)))
+    drawn = torch.cat(parts)
     wrong = torch.cat([conflicts(piece, ctx) for piece in drawn.split(at_once)])
     best = drawn[int(wrong.argmin())].tolist()  # argmin gives the first of equals
     colors = {node: best[index] for node, index in place.items()}
-    clashes = [(one, two) for one, two in graph.edges() if colors[one] == colors[two]]
+    clashes = [(one, two) for one, two in edges if colors[one] == colors[two]]
     return ColoredGraph(colors, clashes, samples, int((wrong == 0).sum()))
 
 
@@ -84,6 +91,10 @@ def default_model(nodes: int) -> str:
 def _check(graph: nx.Graph, samples: int) -> None:
     if samples < 1:
         raise InputError(f"samples is {samples}; give at least 1.")
+    if len(graph) > _MOST_NODES:
+        raise InputError(
+            f"The graph has {len(graph):,} nodes; all pairs are looked at, so give at most {_MOST_NODES:,}."
+        )
     if len(graph) == 0:
         raise InputError("The graph has no nodes; give one with at least one node.")
     loop: Any = next(((one, two) for one, two in graph.edges() if one == two), None)

@@ -11,11 +11,9 @@ from torch import Tensor
 
 from catnf.context import Context
 from catnf.errors import InputError
-from catnf.fitted import FittedModel
+from catnf.fitted import FittedModel, examples_at_once
 from catnf.models.model import check_temperature
 from catnf.tasks.task import Split
-
-_RECONSTRUCTED_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     ctx = fitted.task.evaluation_context(options.split, options.examples)
     at_once = max(1, options.chunk // ctx.elements**2)
     nats = fitted.log_prob(x, options.samples, options.seed, at_once, ctx)
-    single = fitted.log_prob(x, 1, options.seed, at_once, ctx)
+    single = nats if fitted.model.exact else fitted.log_prob(x, 1, options.seed, at_once, ctx)
     elements = ctx.counts(nats)
     metrics: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
@@ -82,10 +80,11 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
             intervals[name] = _share_interval(share, len(samples))
             n[name] = len(samples)
     if options.generated and fitted.task.attempts:
-        for count, share in best_of(fitted, options).items():
+        contexts = fitted.task.measured_context(options.split, min(options.examples, options.generated))
+        for count, share in best_of(fitted, contexts, options).items():
             name = f"validity_best_of_{count}"
-            metrics[name], n[name] = share, min(options.examples, given.batch)
-            intervals[name] = _share_interval(share, n[name])
+            metrics[name], n[name] = share, contexts.batch
+            intervals[name] = _share_interval(share, contexts.batch)
     if fitted.task.optimum is not None:
         metrics["optimum"] = fitted.task.optimum
     return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start)
@@ -95,21 +94,17 @@ def _reconstruction(fitted: FittedModel, x: Tensor, ctx: Context, seed: int) -> 
     """The share of variables that come back from a trip through the latent space."""
     generator = torch.Generator(device=fitted.device).manual_seed(seed)
     right = 0.0
-    for start in range(0, len(x), _RECONSTRUCTED_AT_ONCE):
-        piece = ctx.select(start, start + _RECONSTRUCTED_AT_ONCE).to(fitted.device)
-        moved = x[start : start + _RECONSTRUCTED_AT_ONCE].to(fitted.device)
+    at_once = examples_at_once(ctx)
+    for start in range(0, len(x), at_once):
+        piece = ctx.select(start, start + at_once).to(fitted.device)
+        moved = x[start : start + at_once].to(fitted.device)
         same = (fitted.model.reconstruct(moved, piece, generator) == moved).float()
         right += float((piece.total(same) / piece.counts(same)).sum())
     return right / len(x)
 
 
-def best_of(fitted: FittedModel, options: EvaluationOptions) -> dict[int, float]:
-    """For every number of attempts, the share of contexts in which at least one of them is valid.
-
-    All are estimated from the largest number: of `m` samples with `c` valid ones, `n` drawn at random are all
-    invalid with probability `C(m - c, n) / C(m, n)`.
-    """
-    ctx = fitted.task.measured_context(options.split, options.examples)
+def best_of(fitted: FittedModel, ctx: Context, options: EvaluationOptions) -> dict[int, float]:
+    """For every number of attempts, the share of examples of `ctx` in which at least one of them is valid."""
     most = max(fitted.task.attempts)
     valid = torch.empty(ctx.batch, dtype=torch.int64)
     # Inverting takes more memory than scoring.
@@ -120,11 +115,17 @@ def best_of(fitted: FittedModel, options: EvaluationOptions) -> dict[int, float]
             piece.batch, options.seed + start, options.temperature, chunk=piece.batch, ctx=piece
         )
         valid[start : start + at_once] = fitted.task.valid(drawn, piece).view(-1, most).sum(1)
-    return {
-        count: sum(1.0 - math.comb(most - c, count) / math.comb(most, count) for c in valid.tolist())
-        / ctx.batch
-        for count in fitted.task.attempts
-    }
+    counts = valid.tolist()
+    return {n: sum(success(most, c, n) for c in counts) / len(counts) for n in fitted.task.attempts}
+
+
+def success(samples: int, valid: int, attempts: int) -> float:
+    """The chance that at least one of `attempts`, drawn from `samples` of which some are valid, is valid.
+
+    >>> success(samples=4, valid=1, attempts=2)
+    0.5
+    """
+    return 1.0 - math.comb(samples - valid, attempts) / math.comb(samples, attempts)
 
 
 def _interval(values: Tensor) -> tuple[float, float]:

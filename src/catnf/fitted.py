@@ -21,6 +21,7 @@ from catnf.tasks.task import Task
 
 ZOO = Path(__file__).parent / "zoo"
 
+_PAIRS_AT_ONCE = 1 << 20
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")  # what the name of a shard ends with
 
 
@@ -57,7 +58,7 @@ class FittedModel:
         count: int,
         seed: int | None = None,
         temperature: float = 1.0,
-        chunk: int = 1024,
+        chunk: int | None = None,
         ctx: Context | None = None,
     ) -> Tensor:
         """Draw `count` examples `[count, elements]`; the same ones for the same seed.
@@ -68,8 +69,13 @@ class FittedModel:
             raise InputError(f"The number of samples is {count}; give at least 1.")
         if ctx is None:
             ctx = self.task.sample_context(count)
+        if ctx.batch != count:
+            raise InputError(
+                f"{count} samples were asked for with a context of {ctx.batch}; repeat it as needed."
+            )
         generator = self._generator(seed)
         parts = []
+        chunk = chunk if chunk is not None else examples_at_once(ctx)
         for start in range(0, count, chunk):
             piece = ctx.select(start, min(start + chunk, count)).to(self.device)
             parts.append(self.model.sample(piece, generator, temperature).cpu())
@@ -98,7 +104,7 @@ class FittedModel:
             ctx = self.task.context(x)
         self.model.check(x, ctx)
         generator = self._generator(seed)
-        at_once = max(1, chunk // max(1, samples))
+        at_once = max(1, chunk // (1 if self.model.exact else max(1, samples)))
         parts = []
         for start in range(0, len(x), at_once):
             piece = ctx.select(start, start + at_once).to(self.device)
@@ -112,6 +118,11 @@ class FittedModel:
         generator = torch.Generator(device=self.device)
         generator.manual_seed(seed) if seed is not None else generator.seed()
         return generator
+
+
+def examples_at_once(ctx: Context) -> int:
+    """How many examples to invert at once: many, but with a bounded number of pairs of elements."""
+    return max(1, min(1024, _PAIRS_AT_ONCE // ctx.elements**2))
 
 
 def save_model(

@@ -49,7 +49,7 @@ def main() -> None:
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
-        _refuse("Memory does not suffice; use smaller sizes, for instance --set training.batch=64.")
+        _refuse("Memory does not suffice; use smaller sizes, batches or numbers of samples.")
     except OSError as error:  # the disk fills up, a folder disappears
         _refuse(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.")
     sys.exit(code)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from catnf.cli.base import AsJson, Device, app, chosen_device, messages
 from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.coloring import ColoredGraph
 
 data = typer.Typer(help="Make data sets.", no_args_is_help=True)
 app.add_typer(data, name="data")
@@ -20,10 +23,14 @@ app.add_typer(data, name="data")
 @data.command("coloring")
 def make_coloring(
     size: Annotated[Literal["small", "large"], typer.Option(help="10 to 20 or 25 to 50 nodes.")] = "small",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="File; default: the cache.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File; default: the data folder.")
+    ] = None,
     colors: Annotated[int | None, typer.Option(help="Colors that a graph needs.")] = None,
     smallest: Annotated[int | None, typer.Option(help="Nodes of the smallest graphs.")] = None,
     largest: Annotated[int | None, typer.Option(help="Nodes of the largest graphs.")] = None,
+    lowest_density: Annotated[float | None, typer.Option(help="Smallest probability of an edge.")] = None,
+    highest_density: Annotated[float | None, typer.Option(help="Largest probability of an edge.")] = None,
     counts: Annotated[
         tuple[int, int, int] | None, typer.Option(help="Graphs to train, validate and test with.")
     ] = None,
@@ -32,28 +39,36 @@ def make_coloring(
     as_json: AsJson = False,
 ) -> None:
     """Draw random graphs and color them with OR-Tools; an interrupted run goes on where it stopped."""
-    from catnf.tasks.coloring.data import FINGERPRINTS, PLANS, relative_path
+    from catnf.tasks.coloring.data import FINGERPRINTS, PLANS, SOLVER, relative_path
     from catnf.tasks.coloring.generation import make_dataset
-    from catnf.tasks.files import cache_folder
+    from catnf.tasks.coloring.graphs import GraphSettings
+    from catnf.tasks.files import data_folders
 
     default = PLANS[size]
-    asked = {"colors": colors, "smallest": smallest, "largest": largest}
-    graphs = replace(default.graphs, **{name: value for name, value in asked.items() if value is not None})
+    usual = default.graphs
+    graphs = GraphSettings(
+        usual.smallest if smallest is None else smallest,
+        usual.largest if largest is None else largest,
+        usual.colors if colors is None else colors,
+        usual.lowest_density if lowest_density is None else lowest_density,
+        usual.highest_density if highest_density is None else highest_density,
+    )
     plan = replace(default, graphs=graphs, counts=counts or default.counts, seed=seed)
     if plan != default and output is None:
         raise InputError("These are not the default graphs; name a file for them with -o graphs.npz.")
-    path = output if output is not None else cache_folder() / relative_path(size)
+    path = output if output is not None else data_folders()[0] / relative_path(size)
     if path.suffix != ".npz":
         raise InputError(f"The output is {path}; give a name that ends in .npz.")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=messages) as progress:
-        bar = progress.add_task("Coloring graphs", total=sum(plan.counts))
-        mark = make_dataset(path, plan, workers, lambda count: progress.update(bar, advance=count))
+    try:
+        with Progress(*columns, console=messages) as progress:
+            bar = progress.add_task("Coloring graphs", total=sum(plan.counts))
+            mark = make_dataset(path, plan, workers, lambda count: progress.update(bar, advance=count))
+    except KeyboardInterrupt:
+        messages.print("Stopped; the same command goes on from here.")
+        raise typer.Exit(130) from None
     if plan == default and mark != FINGERPRINTS.get(size, mark):
-        messages.print(
-            f"These are not the graphs that published figures are measured on: their fingerprint is {mark}. "
-            "Another version of OR-Tools colors differently."
-        )
+        messages.print(f"These are not the graphs of published figures, which OR-Tools {SOLVER} colored.")
     if as_json:
         print(json.dumps({"path": str(path), "fingerprint": mark, "graphs": sum(plan.counts)}))
     else:
@@ -77,20 +92,27 @@ def color(
 ) -> None:
     """Color a graph: the first valid coloring of several samples, or the best one with its conflicts."""
     from catnf.coloring import color_graph, default_model
-    from catnf.fitted import load
+    from catnf.fitted import bundled_names, load
     from catnf.tasks.coloring.drawing import draw_colorings
     from catnf.tasks.coloring.files import read_graph
 
     graph = read_graph(file)
-    fitted = load(model if model is not None else default_model(len(graph)), chosen_device(device))
+    name = model if model is not None else default_model(len(graph))
+    if model is None and name not in bundled_names():
+        raise InputError(f"No model {name} is bundled yet; train one and give its folder with --model.")
+    fitted = load(name, chosen_device(device))
     if colors is not None and colors != fitted.task.categories:
         raise InputError(
             f"{colors} colors were asked for, but {fitted.experiment.name} uses {fitted.task.categories}; "
             "train a model on graphs with that many."
         )
     outcome = color_graph(graph, fitted, samples, seed, temperature)
+    _tell(outcome, as_json)
     if draw is not None:
         draw_colorings(draw, {file.name: (graph, outcome.colors)}, seed)
+
+
+def _tell(outcome: ColoredGraph, as_json: bool) -> None:
     if as_json:
         told = {
             "colors": {str(node): color for node, color in outcome.colors.items()},

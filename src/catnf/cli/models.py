@@ -149,14 +149,13 @@ def sample(
     ctx = fitted.task.sample_context(count)
     drawn = fitted.sample(count, seed, temperature, ctx=ctx)
     metrics = fitted.task.sample_metrics(drawn, ctx)
-    rows = drawn.tolist()
-    header = ",".join(f"x{i}" for i in range(drawn.shape[1]))
-    lines = [header, *(",".join(map(str, row)) for row in rows)]
+    header, rows = fitted.task.sample_rows(drawn, ctx)
+    lines = [",".join(line) for line in (header, *rows)]
     if output is not None:
         write_text(output, "\n".join(lines) + "\n")
     if as_json:
         told: dict[str, object] = {"n": count, "metrics": metrics}
-        print(json.dumps(told | ({"output": str(output)} if output else {"samples": rows})))
+        print(json.dumps(told | ({"output": str(output)} if output else {"samples": drawn.tolist()})))
         return
     if output is None:
         print("\n".join(lines))

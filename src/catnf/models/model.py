@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,13 +29,19 @@ class Model(nn.Module):
 
     Attributes:
         categories: the number of categories every element can take.
+        exact: whether one draw of the likelihood is the likelihood.
     """
 
     categories: int
+    exact: ClassVar[bool] = False
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         """One draw of the training bound; exact where the model has no latents."""
         raise NotImplementedError
+
+    def likelihood(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
+        """One draw of a lower bound of `log p(x)` that averages to it in `log_prob`, in nats: `[batch]`."""
+        return self.bound(x, ctx, generator).value
 
     def sample(
         self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
@@ -82,17 +88,20 @@ class Model(nn.Module):
     ) -> Tensor:
         """The importance-weighted bound of `log p(x)` with `samples` draws, in nats: `[batch]`.
 
-        Draws are processed in chunks of about `chunk` examples at once, so that memory stays bounded.
+        Draws are processed in chunks of about `chunk` examples at once, so that memory stays bounded. Exact
+        models need a single draw, whatever `samples` says.
         """
         self.check(x, ctx)
         if samples < 1:
             raise InputError(f"samples is {samples}, but at least one draw is needed.")
+        if self.exact:  # further draws would only repeat the first
+            samples = 1
         at_once = max(1, min(samples, chunk // ctx.batch))
         total = torch.full((ctx.batch,), -math.inf, device=x.device)
         done = 0
         while done < samples:
             now = min(at_once, samples - done)
-            value = self.bound(x.repeat_interleave(now, 0), ctx.repeat(now), generator).value
+            value = self.likelihood(x.repeat_interleave(now, 0), ctx.repeat(now), generator)
             total = torch.logaddexp(total, value.view(ctx.batch, now).logsumexp(1))
             done += now
         return total - math.log(samples)

@@ -72,6 +72,10 @@ class Task(ABC):
         """A context to draw samples with whose quality is measured: `count` of them, or fewer."""
         return self.sample_context(count)
 
+    def sample_rows(self, x: Tensor, ctx: Context) -> tuple[list[str], list[list[str]]]:
+        """Samples `x: [batch, elements]` as a table for people: names of columns, and rows."""
+        return [f"x{i}" for i in range(x.shape[1])], [[str(value) for value in row] for row in x.tolist()]
+
     @property
     def attempts(self) -> tuple[int, ...]:
         """Numbers of samples for one context of which the best counts, where that is of use; measured too."""

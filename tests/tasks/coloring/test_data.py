@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from catnf.tasks.coloring import ColoringTaskConfig, GraphColoring, conflicts, d
 from catnf.tasks.coloring.archive import Archive, fingerprint, load_archives, save_archives
 from catnf.tasks.coloring.generation import DataPlan, make_dataset
 from catnf.tasks.coloring.graphs import GraphSettings, make_example
+from catnf.tasks.files import find_data
 
 Seeded = Callable[[int], torch.Generator]
 PLAN = DataPlan(GraphSettings(10, 13), (30, 8, 9), seed=5)
@@ -81,7 +83,27 @@ def test_an_interrupted_run_goes_on(path: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def test_other_plans_do_not_share_pieces() -> None:
-    assert PLAN.digest != DataPlan(PLAN.graphs, PLAN.counts, seed=6).digest
+    other = DataPlan(PLAN.graphs, PLAN.counts, seed=6)
+    assert len({PLAN.digest("9.15"), PLAN.digest("9.16"), other.digest("9.15")}) == 3
+
+
+def test_a_finished_set_is_not_made_again(path: Path) -> None:
+    stamp = path.stat().st_mtime_ns
+    counted: list[int] = []
+    mark = make_dataset(path, PLAN, 1, counted.append)
+    assert mark == fingerprint(load_archives(path)[0])
+    assert counted == [sum(PLAN.counts)]
+    assert path.stat().st_mtime_ns == stamp
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_default_sets_are_known_by_their_fingerprints() -> None:
+    assert data.FINGERPRINTS.keys() <= data.PLANS.keys()
+    for size, mark in data.FINGERPRINTS.items():
+        found = find_data(data.relative_path(size))
+        if found is None:
+            pytest.skip(f"{size} is not made here")
+        assert fingerprint(load_archives(found)[0]) == mark
 
 
 def test_batches(task: GraphColoring, seeded: Seeded) -> None:
@@ -157,6 +179,16 @@ def test_files_of_something_else(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "graphs.npz").write_bytes(content)
     with pytest.raises(StorageError, match="cannot be read as colored graphs"):
         load_archives(tmp_path / "graphs.npz")
+
+
+def test_damaged_files(path: Path, tmp_path: Path) -> None:
+    content = path.read_bytes()
+    for place in range(0, len(content), len(content) // 60):
+        broken = bytearray(content)
+        broken[place] ^= 0xFF
+        (tmp_path / "graphs.npz").write_bytes(broken)
+        with suppress(StorageError):  # and nothing else; some bytes do not matter
+            load_archives(tmp_path / "graphs.npz")
 
 
 def test_files_whose_parts_do_not_fit(tmp_path: Path) -> None:

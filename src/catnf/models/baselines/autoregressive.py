@@ -28,6 +28,8 @@ class AutoregressiveColoring(Model):
         order: of the nodes.
     """
 
+    exact = True
+
     def __init__(self, categories: int, network: nn.Module, features: int, order: Order) -> None:
         super().__init__()
         self.categories = categories
@@ -44,23 +46,12 @@ class AutoregressiveColoring(Model):
         value = self._log_prob_at(ctx.hide(x).long(), place, now, ctx) * counts
         return Bound(value, torch.zeros_like(value))
 
-    @torch.no_grad()
-    def log_prob(
-        self,
-        x: Tensor,
-        ctx: Context,
-        samples: int = 1,
-        generator: torch.Generator | None = None,
-        chunk: int = 16384,
-    ) -> Tensor:
-        """`log p(x)` given a drawn order, in nats: `[batch]`; exact, so that `samples` changes nothing."""
-        self.check(x, ctx)
-        if samples < 1:
-            raise InputError(f"samples is {samples}, but at least one draw is needed.")
+    def likelihood(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
+        """`log p(x)` given a drawn order, all positions of it: `[batch]`."""
         x = ctx.hide(x).long()
         place = self.places(ctx, generator)
         counts = ctx.counts(self.embedding)
-        total = torch.zeros_like(counts)
+        total = torch.zeros(ctx.batch, dtype=counts.dtype, device=counts.device)
         for step in range(ctx.elements):
             now = torch.full_like(place[:, 0], step)
             total = total + torch.where(counts > step, self._log_prob_at(x, place, now, ctx), 0.0)

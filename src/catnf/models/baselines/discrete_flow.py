@@ -73,6 +73,8 @@ class DiscreteFlow(Model):
         temperature: of the straight-through softmax.
     """
 
+    exact = True
+
     def __init__(
         self,
         frequencies: Tensor,
@@ -107,17 +109,6 @@ class DiscreteFlow(Model):
         log_base = torch.log_softmax(self.base_logits, dim=-1)
         value = ctx.total((values * log_base).sum(-1))
         return Bound(value, torch.zeros_like(value))
-
-    def log_prob(
-        self,
-        x: Tensor,
-        ctx: Context,
-        samples: int = 1,
-        generator: torch.Generator | None = None,
-        chunk: int = 16384,
-    ) -> Tensor:
-        """`log p(x)` in nats, `[batch]`; exact, so that further draws would only repeat the first."""
-        return super().log_prob(x, ctx, min(samples, 1), generator, chunk)
 
     @torch.no_grad()
     def sample(

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,11 @@ from catnf.storage import write_bytes
 from catnf.tasks.coloring.graphs import Adjacency, Coloring
 
 FORMAT_VERSION = 1
+
+_UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
+)  # what numpy raises for files that are damaged or something else
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,7 @@ def load_archives(path: Path) -> tuple[dict[str, Archive], dict[str, object]]:
             name: Archive(arrays[f"{name}_sizes"], arrays[f"{name}_edges"], arrays[f"{name}_colors"])
             for name in names
         }
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"{path} cannot be read as colored graphs; make it again.") from error

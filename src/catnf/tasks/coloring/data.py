@@ -14,13 +14,16 @@ from catnf.context import Context, GraphContext
 from catnf.errors import InputError, StorageError
 from catnf.tasks.coloring.archive import Archive, fingerprint, load_archives
 from catnf.tasks.coloring.generation import LARGE, SMALL, DataPlan
-from catnf.tasks.files import cache_folder, find_data
+from catnf.tasks.files import data_folders, find_data
 from catnf.tasks.task import Split, Task
 
 PLANS: dict[str, DataPlan] = {"small": SMALL, "large": LARGE}
 
-FINGERPRINTS: dict[str, str] = {}
+FINGERPRINTS: dict[str, str] = {"small": "5a97884097b938dc2c540556d95fe61a7a646b987fe110d165eecdb7395e52f1"}
 """Of the default data sets, so that everyone evaluates on the same graphs."""
+
+SOLVER = "9.15"
+"""The version of OR-Tools that the default data sets were made with; others color differently."""
 
 
 class Tables(NamedTuple):
@@ -119,6 +122,16 @@ class GraphColoring(Task):
         graphs = len(self._table("test", torch.device("cpu")).colors)
         return self._table("test", torch.device("cpu")).take(torch.arange(size) % graphs)[1].to(device)
 
+    def sample_rows(self, x: Tensor, ctx: Context) -> tuple[list[str], list[list[str]]]:
+        """A row for each graph: its edges as `0-1 0-2`, the colors of its nodes as `0 1 1`, and conflicts."""
+        assert isinstance(ctx, GraphContext)
+        sizes = ctx.counts(x).tolist()
+        rows = []
+        for index, wrong in enumerate(conflicts(x, ctx).tolist()):
+            edges = " ".join(f"{one}-{two}" for one, two in ctx.edges[index].triu().nonzero().tolist())
+            rows.append([edges, " ".join(map(str, x[index, : sizes[index]].tolist())), str(wrong)])
+        return ["edges", "colors", "conflicts"], rows
+
     @property
     def attempts(self) -> tuple[int, ...]:
         return (1, 4, 16, 64)
@@ -162,8 +175,8 @@ class GraphColoring(Task):
         expected = FINGERPRINTS.get(self.size)
         if expected is not None and fingerprint(splits) != expected:
             raise StorageError(
-                f"{path} holds other graphs than the default set {self.size!r}; make it again with "
-                f"catnf data coloring --size {self.size}, or give the file's path as task.size."
+                f"{path} holds other graphs than the default set {self.size!r}; remove it and make it again "
+                f"with OR-Tools {SOLVER} and catnf data coloring --size {self.size}."
             )
         largest = max(int(archive.sizes.max(initial=0)) for archive in splits.values())
         if largest > self.nodes:
@@ -184,9 +197,9 @@ def dataset_path(size: str) -> Path:
     relative = relative_path(size)
     found = find_data(relative)
     if found is None:
+        places = " or ".join(map(str, data_folders()))
         raise StorageError(
-            f"The data set coloring/{size} is not in {cache_folder() / relative}; make it with "
-            f"catnf data coloring --size {size}."
+            f"There is no data set {relative} in {places}; make it with catnf data coloring --size {size}."
         )
     return found
 

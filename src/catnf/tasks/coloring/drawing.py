@@ -29,7 +29,8 @@ def draw_colorings(
     figure = make_figure(4.0 * columns, 4.2 * rows)
     for index, (title, (graph, colors)) in enumerate(graphs.items(), 1):
         axes = figure.add_subplot(rows, columns, index)
-        place = nx.spring_layout(graph, seed=seed, k=2.0 / max(1, len(graph)) ** 0.5)
+        # Forces, because the method for large graphs needs scipy.
+        place = nx.spring_layout(graph, seed=seed, k=2.0 / max(1, len(graph)) ** 0.5, method="force")
         wrong = [(one, two) for one, two in graph.edges() if colors[one] == colors[two]]
         right = [(one, two) for one, two in graph.edges() if colors[one] != colors[two]]
         nx.draw_networkx_edges(graph, place, right, ax=axes, edge_color="#999999")
@@ -43,7 +44,7 @@ def draw_colorings(
             edgecolors="#333333",
             node_size=max(60, 4000 // len(graph)),
         )
-        axes.set_title(title)
+        axes.set_title(title, parse_math=False)
         axes.axis("off")
     save_figure(figure, path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +12,25 @@ from catnf.errors import InputError, MissingDependencyError, StorageError
 if TYPE_CHECKING:
     import networkx as nx
 
+_DIMACS = re.compile(r"p\s+(edge|edges|col)\s+\d+")
+
 
 def read_graph(path: Path) -> nx.Graph:
     """A graph from a DIMACS `.col` file, node-link JSON as networkx writes it, or a list of edges.
 
-    A list of edges has two names of nodes in a line, separated by blanks or a comma; `#` starts a comment.
+    A list of edges has two names of nodes in a line, separated by blanks or a comma; further words, such as
+    weights, are ignored, and `#` starts a comment.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text; give a DIMACS, JSON or edge list file.") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}; give the path of a graph.") from error
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json" or text.lstrip().startswith(("{", "[")):
         return _from_json(text, path)
     lines = [line.split("#", 1)[0].strip() for line in text.splitlines()]
-    is_dimacs = path.suffix == ".col" or any(line.startswith("p ") for line in lines)
+    is_dimacs = path.suffix.lower() == ".col" or any(_DIMACS.match(line) for line in lines)
     return _from_dimacs(lines, path) if is_dimacs else _from_edges(lines, path)
 
 
@@ -36,7 +40,7 @@ def _from_json(text: str, path: Path) -> nx.Graph:
         values = json.loads(text)
         edges = "edges" if "edges" in values else "links"
         return nx.Graph(nx.node_link_graph(values, edges=edges))
-    except (ValueError, KeyError, TypeError, AttributeError, nx.NetworkXError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, nx.NetworkXError) as error:
         raise InputError(
             f"{path} is not a graph in networkx' node-link JSON; write it with node_link_data."
         ) from error
@@ -47,7 +51,7 @@ def _from_dimacs(lines: list[str], path: Path) -> nx.Graph:
     nodes: int | None = None
     for number, line in enumerate(lines, 1):
         words = line.split()
-        if not words or words[0] in ("c", "n"):
+        if not words or words[0] in ("c", "n", "d", "v", "x"):  # comments and what geometry adds
             continue
         try:
             if words[0] == "p":
@@ -77,11 +81,11 @@ def _from_edges(lines: list[str], path: Path) -> nx.Graph:
         words = line.replace(",", " ").split()
         if not words:
             continue
-        if len(words) != 2:
+        if len(words) < 2:
             raise InputError(
                 f"{path}, line {number}: {line!r} is not an edge; write two names of nodes in a line."
             )
-        graph.add_edge(*words)
+        graph.add_edge(words[0], words[1])  # more words are weights
     return graph
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from catnf.errors import InputError, StorageError
 from catnf.storage import make_folder
 from catnf.tasks.coloring.archive import Archive, fingerprint, load_archives, save_archives
-from catnf.tasks.coloring.graphs import GraphSettings, make_example, require_solver
+from catnf.tasks.coloring.graphs import GraphSettings, make_example, solver_version
 
 SPLITS = ("train", "validation", "test")
 
@@ -40,10 +40,10 @@ class DataPlan:
         if self.seed < 0:
             raise InputError(f"seed is {self.seed}; give 0 or more.")
 
-    @property
-    def digest(self) -> str:
-        """A short name for exactly this plan."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+    def digest(self, solver: str) -> str:
+        """A short name for exactly this plan, carried out by this version of the solver."""
+        text = json.dumps([asdict(self), solver], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 SMALL = DataPlan()
@@ -87,8 +87,9 @@ def make_dataset(
 ) -> str:
     """Make the graphs of `plan`, write them to `path`, and return their fingerprint.
 
-    What is finished is kept beside `path` until all of it is; the same call goes on from there. The
-    outcome depends on the plan alone, not on the number of workers.
+    What is finished is kept beside `path` until all of it is; the same call goes on from there, and does
+    nothing once `path` holds the plan's graphs. The outcome depends on the plan and the solver's version
+    alone, not on the number of workers.
 
     Args:
         path: file to write.
@@ -97,11 +98,15 @@ def make_dataset(
         progress: called with the number of further graphs that are ready.
         at_once: graphs that a process makes at a time, and that an interruption loses at most.
     """
-    require_solver()
+    finished = _finished(path, plan)
+    if finished is not None:
+        progress(sum(plan.counts))
+        return finished
+    solver = solver_version()
     workers = workers if workers is not None else available_cores()
     if workers < 1:
         raise InputError(f"workers is {workers}; give at least 1.")
-    folder = path.with_name(f"{path.name}.{plan.digest}.parts")
+    folder = path.with_name(f"{path.name}.{plan.digest(solver)}.parts")
     make_folder(folder)
     pieces = [
         Piece(plan, split, start, min(start + at_once, count), folder / f"{name}-{start:07d}.npz")
@@ -123,9 +128,19 @@ def make_dataset(
             raise StorageError(f"A file in {folder} cannot be read back; check the disk and start again.")
         splits[name] = Archive.join([archive for archive in loaded if archive is not None])
     mark = fingerprint(splits)
-    save_archives(path, splits, {"plan": asdict(plan), "fingerprint": mark})
+    save_archives(path, splits, {"plan": asdict(plan), "solver": solver, "fingerprint": mark})
     shutil.rmtree(folder)
     return mark
+
+
+def _finished(path: Path, plan: DataPlan) -> str | None:
+    """The fingerprint of the file at `path`, if it holds what `plan` asks for."""
+    try:
+        _, header = load_archives(path)
+    except StorageError:
+        return None
+    same = header.get("plan") == json.loads(json.dumps(asdict(plan)))
+    return str(header.get("fingerprint")) if same else None
 
 
 def available_cores() -> int:

@@ -8,6 +8,7 @@ index alone, so that many processes make the same data as one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ class Coloring(NamedTuple):
 
 
 def make_example(
-    settings: GraphSettings, seed: int, split: int, index: int, attempts: int = 100_000
+    settings: GraphSettings, seed: int, split: int, index: int, attempts: int = 20_000
 ) -> Coloring:
     """Example `index` of a split: graphs are drawn until one needs exactly `settings.colors` colors."""
     random = np.random.default_rng([seed, split, index])
@@ -180,8 +181,12 @@ def solve_coloring(adjacency: Adjacency, colors: int) -> NDArray[np.uint8] | Non
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1  # several would make the outcome depend on their speed
     solver.parameters.random_seed = 0
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    solver.parameters.catch_sigint_signal = False  # or Ctrl-C would end this search and nothing else
+    status = solver.solve(model)
+    if status == cp_model.INFEASIBLE:
         return None
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        raise RuntimeError(f"the solver stopped without an answer: {solver.status_name(status)}")
     return np.array([solver.value(node) for node in nodes], dtype=np.uint8)
 
 
@@ -193,3 +198,9 @@ def require_solver() -> None:
         raise MissingDependencyError(
             "Coloring graphs exactly needs OR-Tools; install it with pip install 'catnf[coloring]'."
         ) from error
+
+
+def solver_version() -> str:
+    """The version of OR-Tools, on which colorings depend."""
+    require_solver()
+    return version("ortools")
