@@ -253,6 +253,9 @@ def test_compiled_equals_eager(name: str, backend: str, perturb: Callable[..., T
         gradients = torch.autograd.grad(out.square().sum() + logdet.sum(), list(module.parameters()))
         results.append([out, logdet, *gradients])
     torch.testing.assert_close(results[1], results[0], rtol=1e-3, atol=1e-4)
+    inverse = torch.compile(compiled.inverse, dynamic=False, fullgraph=True, backend=backend)
+    with torch.no_grad():
+        torch.testing.assert_close(inverse(out, ctx), transform.inverse(out, ctx), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("padded", [False, True])

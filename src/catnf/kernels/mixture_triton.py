@@ -76,15 +76,31 @@ def _search(
 
 def solve(y: Tensor, mixture: Mixture, steps: int = 20, tolerance: float = 1e-5) -> Root:
     """`catnf.flows.mixture.solve_plain` on a GPU; `y: [...]`, parameters `[..., mixtures]`."""
-    mixtures = mixture.means.shape[-1]
+    return Root(*mixture_root(y, mixture.logits, mixture.means, mixture.log_scales, steps, tolerance))
+
+
+@torch.library.custom_op(
+    "catnf::mixture_root",
+    mutates_args=(),
+    schema="(Tensor y, Tensor log_weights, Tensor means, Tensor log_scales, int steps, float tolerance) "
+    "-> (Tensor, Tensor)",
+)
+def mixture_root(y, log_weights, means, log_scales, steps, tolerance):
+    """The root and whether it converged, both of the shape of `y`; opaque to the compiler."""
+    mixtures = means.shape[-1]
     flat = y.contiguous().view(-1)
     value = torch.empty_like(flat)
     converged = torch.empty(flat.shape, device=y.device, dtype=torch.bool)
     padded = triton.next_power_of_2(mixtures)
     block = max(16, 512 // padded)
     _search[(triton.cdiv(flat.numel(), block),)](
-        flat, mixture.logits.contiguous(), mixture.means.contiguous(), mixture.log_scales.contiguous(),
+        flat, log_weights.contiguous(), means.contiguous(), log_scales.contiguous(),
         value, converged.view(torch.uint8), flat.numel(), tolerance,
         STEPS=steps, MIXTURES=mixtures, PADDED=padded, BLOCK=block,
     )  # fmt: skip
-    return Root(value.view_as(y), converged.view_as(y))
+    return value.view(y.shape), converged.view(y.shape)
+
+
+@mixture_root.register_fake
+def _(y, log_weights, means, log_scales, steps, tolerance):
+    return y.new_empty(y.shape), y.new_empty(y.shape, dtype=torch.bool)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from catnf.flows.transform import Transform
 from catnf.models.model import Model
 from catnf.tasks.task import Task
 from catnf.training.adam import FlatAdam
@@ -24,6 +25,8 @@ def compile_units(module: nn.Module) -> None:
     """Compile the outermost parts of `module` that call themselves a `compile_unit`."""
     if getattr(module, "compile_unit", False):
         module.compile(dynamic=False)
+        if isinstance(module, Transform):  # compiled when it is first used, which training never does
+            module.inverse = torch.compile(module.inverse, dynamic=False)  # type: ignore[method-assign]
         return
     for child in module.children():
         compile_units(child)

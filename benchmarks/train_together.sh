@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains and measures set models side by side on one GPU: train_sets.sh SECONDS NAME[:SEED] ...
+# Trains and measures models side by side on one GPU: train_together.sh SECONDS NAME[:SEED] ...
 # Each gets the same time budget. Small models leave a GPU half idle, so they may share it (start NVIDIA's
 # MPS daemon first, so that their kernels really overlap).
 set -u
