@@ -54,7 +54,7 @@ def color_graph(
         model: a trained model, its name or path; by default the bundled one for the graph's size.
         samples: colorings to draw, all at once where memory allows.
         seed: for the same colorings again.
-        temperature: below 1 samples are more alike, and more often valid.
+        temperature: 1 is the model itself; below it samples are more alike.
         device: where to compute.
     """
     _check(graph, samples)
