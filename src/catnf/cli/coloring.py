@@ -93,7 +93,6 @@ def color(
     """Color a graph: the first valid coloring of several samples, or the best one with its conflicts."""
     from catnf.coloring import color_graph, default_model
     from catnf.fitted import bundled_names, load
-    from catnf.tasks.coloring.drawing import draw_colorings
     from catnf.tasks.coloring.files import read_graph
 
     graph = read_graph(file)
@@ -109,6 +108,8 @@ def color(
     outcome = color_graph(graph, fitted, samples, seed, temperature)
     _tell(outcome, as_json)
     if draw is not None:
+        from catnf.tasks.coloring.drawing import draw_colorings
+
         draw_colorings(draw, {file.name: (graph, outcome.colors)}, seed)
 
 
