@@ -11,15 +11,14 @@ import torch
 
 from catnf.context import GraphContext
 from catnf.errors import InputError
-from catnf.fitted import FittedModel, load
+from catnf.fitted import FittedModel, examples_at_once, load
 from catnf.tasks.coloring.data import GraphColoring, conflicts
 
 if TYPE_CHECKING:
     import networkx as nx
 
-_SMALL_NODES = 20  # up to here the model of small graphs colors better
+_SMALL_NODES = 20  # the largest graphs that the model of small graphs was trained on
 _MOST_NODES = 5_000  # a matrix of all pairs for every attention head still fits into memory
-_PAIRS_AT_ONCE = 4_000_000  # pairs of nodes that are processed at once, to bound memory
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def color_graph(
     for one, two in edges:
         adjacency[0, place[one], place[two]] = adjacency[0, place[two], place[one]] = True
     ctx = GraphContext.of(adjacency)
-    at_once = max(1, min(samples, _PAIRS_AT_ONCE // len(nodes) ** 2))
+    at_once = min(samples, examples_at_once(ctx))
     parts = []
     for start in range(0, samples, at_once):
         count = min(at_once, samples - start)

@@ -12,7 +12,7 @@ from catnf.encodings.encoding import Encoding
 from catnf.flows.base import Logistic
 from catnf.flows.coupling import unconverged_roots
 from catnf.flows.transform import Transform
-from catnf.models.model import Bound, Model, check_temperature
+from catnf.models.model import Bound, Model
 
 
 class CategoricalFlow(Model):
@@ -40,8 +40,7 @@ class CategoricalFlow(Model):
     def sample(
         self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
     ) -> Tensor:
-        check_temperature(temperature)
-        x = self.draw(ctx, generator, temperature)
+        x = super().sample(ctx, generator, temperature)
         failed = unconverged_roots(self.flow)
         if failed:
             warnings.warn(f"{failed} latents were inverted inexactly while sampling.", stacklevel=3)

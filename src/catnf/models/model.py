@@ -43,11 +43,17 @@ class Model(nn.Module):
         """One draw of a lower bound of `log p(x)` that averages to it in `log_prob`, in nats: `[batch]`."""
         return self.bound(x, ctx, generator).value
 
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        """The bound that the loss is made of; a model may have one with less noise than `bound`."""
+        return self.bound(x, ctx, generator)
+
+    @torch.no_grad()
     def sample(
         self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
     ) -> Tensor:
         """Draw categories `[batch, elements]` of the shape that `ctx` describes."""
-        raise NotImplementedError
+        check_temperature(temperature)
+        return self.draw(ctx, generator, temperature)
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
         """`sample` without its checks, which read results back from a GPU."""
@@ -71,7 +77,7 @@ class Model(nn.Module):
 
         They differ where the reconstruction term is weighted.
         """
-        bound = self.bound(x, ctx, generator)
+        bound = self.training_bound(x, ctx, generator)
         per_variable = 1.0 / ctx.counts(bound.value).clamp(min=1.0)
         nats = -(bound.value * per_variable).mean()
         extra = -(bound.log_posterior * per_variable).mean()

@@ -17,9 +17,9 @@ _SLOPE = 0.2  # of the leaky rectifier on attention scores, as in the paper's ne
 class GraphAttentionLayer(nn.Module):
     """Each node averages its neighbours and itself, weighted by attention, and takes in a gated share of it.
 
-    The score of a neighbour is a leaky rectified sum of a number of either node. A node's view of itself is a
-    relation of its own, with its own weights. Graphs are small and dense enough that masked products over
-    all pairs are faster than lists of edges.
+    The score of a neighbour is a leaky rectified sum of a number of either node. A node's view of itself is
+    a relation of its own, with its own weights. Products go over all pairs of nodes, masked by the edges, so
+    that shapes do not depend on the graph.
 
     Args:
         hidden: width.

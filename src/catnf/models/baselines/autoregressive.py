@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
-from catnf.models.model import Bound, Model, check_temperature, draw_categories
+from catnf.models.model import Bound, Model, draw_categories
 from catnf.nets.linear import lookup, select
 
 Order = Literal["largest-first", "smallest-first", "random"]
@@ -56,13 +56,6 @@ class AutoregressiveColoring(Model):
             now = torch.full_like(place[:, 0], step)
             total = total + torch.where(counts > step, self._log_prob_at(x, place, now, ctx), 0.0)
         return total
-
-    @torch.no_grad()
-    def sample(
-        self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
-    ) -> Tensor:
-        check_temperature(temperature)
-        return self.draw(ctx, generator, temperature)
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
         place = self.places(ctx, generator)

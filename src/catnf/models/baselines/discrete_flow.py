@@ -10,7 +10,7 @@ from catnf.context import Context
 from catnf.errors import InputError
 from catnf.flows.masks import ChessMask, chess_mask
 from catnf.flows.step import Conditioner
-from catnf.models.model import Bound, Model, check_temperature
+from catnf.models.model import Bound, Model
 
 
 class ShiftCoupling(nn.Module):
@@ -114,9 +114,8 @@ class DiscreteFlow(Model):
     def sample(
         self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
     ) -> Tensor:
-        check_temperature(temperature)
         self._check_elements(ctx)
-        return self.draw(ctx, generator, temperature)
+        return super().sample(ctx, generator, temperature)
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
         probabilities = torch.softmax(self.base_logits / temperature, dim=-1)

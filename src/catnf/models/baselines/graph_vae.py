@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context
-from catnf.models.model import Bound, Model, check_temperature, draw_categories
+from catnf.models.model import Bound, Model, draw_categories
 from catnf.nets.linear import lookup, select
 
 
@@ -36,28 +36,12 @@ class GraphVAE(Model):
         log_ratio = ctx.total(0.5 * (noise.square() - z.square()) + log_scale)
         return Bound(log_posterior + log_ratio, log_posterior)
 
-    def loss(
-        self,
-        x: Tensor,
-        ctx: Context,
-        generator: torch.Generator | None = None,
-        reconstruction_weight: Tensor | float = 1.0,
-    ) -> tuple[Tensor, Tensor]:
-        """As for every model, but with the exact divergence instead of its value at one draw."""
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        """With the exact divergence from the prior instead of its value at one draw."""
         mean, log_scale, noise = self._encode(x, ctx, generator)
         log_posterior = self._log_posterior(x, mean + noise * log_scale.exp(), ctx)
         divergence = ctx.total(0.5 * (mean.square() + (2.0 * log_scale).exp() - 1.0) - log_scale)
-        per_variable = 1.0 / ctx.counts(divergence).clamp(min=1.0)
-        reconstruction = -(log_posterior * per_variable).mean()
-        nats = reconstruction + (divergence * per_variable).mean()
-        return nats + (reconstruction_weight - 1.0) * reconstruction, nats.detach()
-
-    @torch.no_grad()
-    def sample(
-        self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
-    ) -> Tensor:
-        check_temperature(temperature)
-        return self.draw(ctx, generator, temperature)
+        return Bound(log_posterior - divergence, log_posterior)
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
         shape = (ctx.batch, ctx.elements, self.channels)

@@ -108,11 +108,7 @@ def component(adjacency: Adjacency) -> NDArray[np.bool_]:
     rows = bit_rows(adjacency)
     reached = frontier = 1
     while frontier:
-        found = 0
-        while frontier:
-            lowest = frontier & -frontier
-            found |= rows[lowest.bit_length() - 1]
-            frontier ^= lowest
+        found = neighbours(rows, frontier)
         frontier = found & ~reached
         reached |= frontier
     return np.array([reached >> node & 1 for node in range(len(rows))], dtype=bool)
@@ -122,6 +118,16 @@ def bit_rows(adjacency: Adjacency) -> list[int]:
     """The neighbours of every node as the bits of an integer."""
     packed = np.packbits(adjacency, axis=1, bitorder="little")
     return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+def neighbours(rows: list[int], nodes: int) -> int:
+    """The neighbours of a set of nodes, both as bits of an integer."""
+    found = 0
+    while nodes:
+        lowest = nodes & -nodes
+        found |= rows[lowest.bit_length() - 1]
+        nodes ^= lowest
+    return found
 
 
 def fewer_colors_suffice(adjacency: Adjacency, colors: int) -> bool:
@@ -137,11 +143,7 @@ def is_bipartite(adjacency: Adjacency) -> bool:
     sides = [1, 0]  # nodes at an even and at an odd distance from the first
     side, frontier = 0, 1
     while frontier:
-        found = 0
-        while frontier:
-            lowest = frontier & -frontier
-            found |= rows[lowest.bit_length() - 1]
-            frontier ^= lowest
+        found = neighbours(rows, frontier)
         if found & sides[side]:
             return False
         side = 1 - side
