@@ -21,6 +21,12 @@ Perturb = Callable[[nn.Module, float], nn.Module]
 Pad = Callable[[Tensor, int, float], Tensor]
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What is marked `gpu` is skipped where there is none."""
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
 @pytest.fixture(autouse=True)
 def fixed_seed() -> None:
     """Layers draw their first weights from the global generator."""

@@ -19,12 +19,6 @@ from catnf.kernels.attention import FUSED_ELEMENTS, attention, attention_plain
 Seeded = Callable[[int], torch.Generator]
 
 
-def gpu(test: Callable[..., None]) -> Callable[..., None]:
-    """Marks a test that compares a kernel with its twin."""
-    skip = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-    return pytest.mark.gpu(skip(test))
-
-
 def by_hand(qkv: Tensor, heads: int) -> Tensor:
     """Attention of one example `[elements, 3 * hidden]`, head by head."""
     q, k, v = (part.chunk(heads, dim=-1) for part in qkv.chunk(3, dim=-1))
@@ -68,7 +62,7 @@ def test_examples_of_padding_alone_give_numbers(seeded: Seeded) -> None:
     assert torch.isfinite(attention_plain(qkv, 2, torch.zeros(2, 5, dtype=torch.bool))).all()
 
 
-@gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("elements", [1, 16, 23, 50, FUSED_ELEMENTS])
@@ -103,7 +97,7 @@ def test_fused_attention(
     assert torch.isfinite(gradient).all()
 
 
-@gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("elements", [23, FUSED_ELEMENTS, FUSED_ELEMENTS + 1])
 def test_attention_chooses_a_kernel_that_fits(elements: int, seeded: Seeded) -> None:
     for hidden, heads in ((64, 4), (48, 2), (16, 4)):  # heads of 16, of no power of two, too narrow
@@ -112,14 +106,14 @@ def test_attention_chooses_a_kernel_that_fits(elements: int, seeded: Seeded) -> 
         torch.testing.assert_close(attention(qkv.cuda(), heads).cpu(), expected, rtol=1e-4, atol=1e-4)
 
 
-@gpu
+@pytest.mark.gpu
 def test_fused_attention_of_a_view(seeded: Seeded) -> None:
     whole = torch.randn(8, 16, 2 * 192, generator=seeded(1)).cuda()
     part = whole[::2, :, :192]
     torch.testing.assert_close(attention(part, 4), attention_plain(part, 4), rtol=1e-4, atol=1e-4)
 
 
-@gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("scales", [(-1.0, 1.0), (-6.0, 3.0)])
 @pytest.mark.parametrize("mixtures", [1, 3, 8, 33])
 @pytest.mark.parametrize("shape", [(1,), (7, 5, 3), (4099,)])
@@ -146,7 +140,7 @@ def test_fused_root_search(
     assert (near | same).all()
 
 
-@gpu
+@pytest.mark.gpu
 def test_fused_root_search_reports_failures(seeded: Seeded) -> None:
     from catnf.kernels.mixture_triton import solve
 
@@ -160,7 +154,7 @@ def test_fused_root_search_reports_failures(seeded: Seeded) -> None:
     assert converged.sum() == 99
 
 
-@gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("channels", [2, 8, 9])
 def test_small_products(channels: int, seeded: Seeded) -> None:
     values = torch.randn(5, 7, channels, generator=seeded(1))

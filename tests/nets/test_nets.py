@@ -23,10 +23,6 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "transformer, features alone": lambda: SetTransformer(0, 5, 3, hidden=8, layers=1, heads=2),
 }
 every = pytest.mark.parametrize("name", NETWORKS)
-gpu = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
 
 
 @pytest.fixture
@@ -102,7 +98,7 @@ def test_an_example_of_padding_alone_gives_numbers() -> None:
     assert torch.isfinite(NETWORKS["transformer"]()(kept, ctx)).all()
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("inside", "outside"), [(8, 16), (3, 5), (8, 5), (1, 8), (13, 26)])
 def test_aligned_layers_are_linear(device: str, bias: bool, inside: int, outside: int) -> None:

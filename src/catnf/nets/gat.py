@@ -8,18 +8,16 @@ from torch.nn import functional as F
 
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
+from catnf.kernels.neighbours import average_neighbours
 from catnf.nets.linear import AlignedLinear, lookup
 from catnf.nets.network import Network
-
-_SLOPE = 0.2  # of the leaky rectifier on attention scores, as in the paper's networks
 
 
 class GraphAttentionLayer(nn.Module):
     """Each node averages its neighbours and itself, weighted by attention, and takes in a gated share of it.
 
-    The score of a neighbour is a leaky rectified sum of a number of either node. A node's view of itself is
-    a relation of its own, with its own weights. Products go over all pairs of nodes, masked by the edges, so
-    that shapes do not depend on the graph.
+    A node's view of itself is a relation of its own, with its own weights. Products go over all pairs of
+    nodes, masked by the edges, so that shapes do not depend on the graph.
 
     Args:
         hidden: width.
@@ -40,22 +38,9 @@ class GraphAttentionLayer(nn.Module):
 
     def forward(self, h: Tensor, adjacency: Tensor) -> Tensor:
         """`h: [batch, nodes, hidden]`; `adjacency: [batch, nodes, nodes]`, true where there is an edge."""
-        batch, nodes, _ = h.shape
         normed = self.norm(h)
-        neighbour, own = (
-            part.view(batch, nodes, self.heads, -1).transpose(1, 2)
-            for part in self.values(normed).chunk(2, dim=-1)
-        )
-        looking, seen, self_score = self.scores(normed).view(batch, nodes, 3, self.heads).unbind(2)
-        pairs = F.leaky_relu(looking.unsqueeze(2) + seen.unsqueeze(1), _SLOPE).permute(0, 3, 1, 2).float()
-        pairs = pairs.masked_fill(~adjacency.unsqueeze(1), -torch.inf)
-        alone = F.leaky_relu(looking + self_score, _SLOPE).transpose(1, 2).unsqueeze(-1).float()
-        # A softmax over the neighbours and the node itself, without building one matrix of both.
-        highest = torch.maximum(pairs.amax(-1, keepdim=True), alone)
-        weights, weight = (pairs - highest).exp(), (alone - highest).exp()
-        total = weights.sum(-1, keepdim=True) + weight
-        mixed = (weights / total).to(h.dtype) @ neighbour + (weight / total).to(h.dtype) * own
-        value, gate = self.update(F.gelu(mixed.transpose(1, 2).flatten(2))).chunk(2, dim=-1)
+        mixed = average_neighbours(self.values(normed), self.scores(normed), adjacency, self.heads)
+        value, gate = self.update(mixed).chunk(2, dim=-1)
         return h + torch.sigmoid(gate) * (value - h)
 
 

@@ -19,7 +19,10 @@ from catnf.tasks.task import Split, Task
 
 PLANS: dict[str, DataPlan] = {"small": SMALL, "large": LARGE}
 
-FINGERPRINTS: dict[str, str] = {"small": "5a97884097b938dc2c540556d95fe61a7a646b987fe110d165eecdb7395e52f1"}
+FINGERPRINTS = {
+    "small": "5a97884097b938dc2c540556d95fe61a7a646b987fe110d165eecdb7395e52f1",
+    "large": "f4a63874a182c18d71777e9df8f064cb41fbee76737b9188a525c6fa39f7aaaa",
+}
 """Of the default data sets, so that everyone evaluates on the same graphs."""
 
 SOLVER = "9.15"
