@@ -12,6 +12,20 @@ from catnf.encodings.encoding import REACH, Encoded, Encoding
 from catnf.nets.linear import lookup, select
 
 
+def first_means(frequencies: Tensor, channels: int) -> Tensor:
+    """Where the categories of the given `frequencies: [categories]` start, `[categories, channels]`.
+
+    The first channel holds them by their frequency, most frequent first, at the quantiles of the base
+    distribution: an order that may mean something. The others are random. All start close together and find
+    their places before they part; started far apart, they stay where chance put them.
+    """
+    means = torch.randn(len(frequencies), channels) * (2.0 / math.sqrt(channels))
+    shares, order = (frequencies / frequencies.sum()).sort(descending=True, stable=True)
+    middles = (shares.cumsum(0) - 0.5 * shares).clamp(1e-3, 1.0 - 1e-3)
+    means[order, 0] = (math.sqrt(3.0) / math.pi) * torch.logit(middles).to(means.dtype)
+    return means
+
+
 class MixtureEncoding(Encoding):
     r"""Every category is a logistic with a learned mean and scale; the decoder is Bayes' rule.
 
@@ -38,9 +52,7 @@ class MixtureEncoding(Encoding):
         super().__init__(len(frequencies), channels)
         self.reach = reach
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
-        # Wide means: categories that start at the same spot are slow to separate.
-        start = torch.randn(self.categories, channels) * (4.0 / math.sqrt(channels))
-        self.raw_means = nn.Parameter(start / reach)
+        self.raw_means = nn.Parameter(first_means(frequencies, channels) / reach)
         self.raw_log_scales = nn.Parameter(torch.zeros(self.categories, channels))
         self.decoder = decoder
 
