@@ -23,6 +23,7 @@ def outcome(seed: int, bits: float, **more: float) -> dict[str, object]:
         "seconds": 1.5,
         "revision": "abc",
         "command": f"catnf evaluate runs/{seed}",
+        "config": {"model": {"hidden": 192}},
     }
 
 
@@ -69,6 +70,15 @@ def test_splits_are_not_mixed(tmp_path: Path) -> None:
     other = {**outcome(1, 2.7), "split": "validation"}
     with pytest.raises(StorageError, match="holds figures of the test split"):
         write_result(tmp_path, "sets/shuffling/mixture", other, 1)
+
+
+def test_configurations_are_not_mixed(tmp_path: Path) -> None:
+    write(tmp_path, 0, 2.8)
+    other = {"config": {"model": {"hidden": 256}}}
+    with pytest.raises(StorageError, match="holds figures of another configuration; move it away"):
+        write_result(tmp_path, "sets/shuffling/mixture", outcome(1, 2.7) | other, 1)
+    path = write_result(tmp_path, "sets/shuffling/mixture", outcome(0, 2.7) | other, 0)
+    assert json.loads(path.read_text())["metrics"] == {"bits_per_variable": 2.7}, "its own is replaced"
 
 
 @pytest.mark.parametrize("content", ["not json", "[1, 2]", '{"metrics": {}}', '{"runs": [3]}'])

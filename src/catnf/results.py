@@ -38,20 +38,26 @@ def record(fitted: FittedModel, evaluation: Evaluation, command: str) -> dict[st
 def write_result(folder: Path, name: str, outcome: Mapping[str, object], seed: int) -> Path:
     """Write one seed's outcome to `<folder>/<name>.json`, beside those of other seeds.
 
-    With several seeds the metrics are their means, and `runs` holds every seed's own.
+    With several seeds, all of one configuration, the metrics are their means, and `runs` holds every
+    seed's own.
     """
     path = folder / f"{name}.json"
     try:
         earlier = json.loads(path.read_text()) if path.exists() else {"runs": []}
         runs = {str(run["seeds"][0]): run for run in earlier["runs"]}
+        runs.pop(str(seed), None)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageError(f"{path} cannot be read as results; move it away.") from error
-    others = {run.get("split") for run in runs.values()} - {outcome["split"]}
-    if others:
-        raise StorageError(
-            f"{path} holds figures of the {others.pop()} split; write those of the {outcome['split']} split "
-            "into another folder."
-        )
+    for run in runs.values():
+        if run.get("split") != outcome["split"]:
+            raise StorageError(
+                f"{path} holds figures of the {run.get('split')} split; write those of the "
+                f"{outcome['split']} split into another folder."
+            )
+        if run.get("config") != outcome["config"]:
+            raise StorageError(
+                f"{path} holds figures of another configuration; move it away or write into another folder."
+            )
     runs[str(seed)] = dict(outcome)
     ordered = [runs[key] for key in sorted(runs, key=int)]
     write_text(path, json.dumps(_summary(ordered), indent=2) + "\n")

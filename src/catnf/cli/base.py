@@ -47,6 +47,8 @@ def main() -> None:
     except UsageError as error:  # options that cannot be read
         _refuse(error.format_message())
     except (MemoryError, RuntimeError) as error:
+        if "busy or unavailable" in str(error):
+            _refuse("The GPU is busy or unavailable; try again, or use --device cpu.")
         if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
         _refuse("Memory does not suffice; use smaller sizes, batches or numbers of samples.")

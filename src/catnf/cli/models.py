@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 import typer
@@ -24,6 +24,9 @@ from catnf.cli.base import (
     typed_command,
 )
 from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.evaluation import Evaluation
 
 
 @app.command("list")
@@ -112,12 +115,16 @@ def evaluate(
     )
     evaluation = measure(fitted, options)
     outcome = record(fitted, evaluation, typed_command())
-    if results is not None:
-        write_result(results, fitted.experiment.name, outcome, fitted.seed)
     if as_json:
         print(json.dumps(outcome))
-        return
-    table = Table(title=fitted.experiment.name, title_justify="left")
+    else:
+        _show(fitted.experiment.name, evaluation)
+    if results is not None:  # last: a file that cannot be written to loses nothing
+        write_result(results, fitted.experiment.name, outcome, fitted.seed)
+
+
+def _show(name: str, evaluation: Evaluation) -> None:
+    table = Table(title=name, title_justify="left")
     for column in ("metric", "value", "95 % interval", "n"):
         table.add_column(column, justify="left" if column == "metric" else "right")
     for metric, value in evaluation.metrics.items():

@@ -115,11 +115,11 @@ def _backward(
 
 
 def _sizes(values: Tensor, heads: int) -> tuple[int, int, int, int]:
-    """Width of a head, and rows, columns and warps of a program."""
+    """Width of a head, and rows, columns and warps of a program: the fastest of those tried on an H200."""
     nodes, width = values.shape[1], values.shape[2] // (2 * heads)
     block = max(16, triton.next_power_of_2(nodes))
-    chunk = min(64, max(16, width & -width))  # a divisor of the width where there is one of a fair size
-    return width, block, chunk, 1 if block <= 16 else 4
+    chunk = min(64 if block > 32 else 32, max(16, width & -width))  # divides the width where a fair size does
+    return width, block, chunk, {16: 1, 32: 2}.get(block, 4)
 
 
 def _with_dense_rows(scores: Tensor) -> Tensor:
