@@ -123,6 +123,7 @@ GRAPH = nx.Graph([("1", "2"), ("2", "3"), ("3", "1"), ("3", "4")])
         ("graph.txt", "# a comment\n1 2\n2 3  # another\n\n3,1\n3 4\n"),
         ("bom.txt", "\ufeff1 2\n2 3\n3 1\n3 4\n"),
         ("weights.txt", "1 2 0.5\n2 3 {}\n3 1\n3 4\n"),
+        ("table.csv", "Source,Target,weight\n1,2,5\n2,3,5\n3,1,5\n3,4,5\n"),
         ("GRAPH.COL", "p col 4 4\ne 1 2\ne 2 3\ne 3 1\ne 3 4\nx 1 2\n"),
         ("graph.any", json.dumps(nx.node_link_data(GRAPH, edges="edges"))),
         ("graph.col", "c a comment\np edge 4 4\ne 1 2\ne 2 3\ne 3 1\ne 3 4\n"),
@@ -179,6 +180,13 @@ def test_pictures_mark_conflicts(tmp_path: Path) -> None:
 
     assert red({0: 0, 1: 1, 2: 0}) == 0
     assert red({0: 0, 1: 0, 2: 1}) > 50
+
+
+def test_pictures_may_name_nodes(tmp_path: Path) -> None:
+    graph = nx.Graph([("$a", "b")])  # a dollar starts a formula where one is looked for
+    for names in (False, True):
+        draw_colorings(tmp_path / f"{names}.png", {"a graph": (graph, {"$a": 0, "b": 1})}, names=names)
+    assert (tmp_path / "True.png").read_bytes() != (tmp_path / "False.png").read_bytes()
 
 
 def test_color_command(run: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def color(
     if draw is not None:
         from catnf.tasks.coloring.drawing import draw_colorings
 
-        draw_colorings(draw, {file.name: (graph, outcome.colors)}, seed)
+        draw_colorings(draw, {file.name: (graph, outcome.colors)}, seed, names=True)
 
 
 def _tell(outcome: ColoredGraph, as_json: bool) -> None:

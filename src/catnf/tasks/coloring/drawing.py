@@ -17,12 +17,19 @@ if TYPE_CHECKING:
 
 PALETTE = ("#4477aa", "#eeb33b", "#228833", "#aa3377", "#66ccee", "#bbbbbb", "#994455", "#004488")
 CONFLICT = "#dd1111"
+_MOST_NAMED = 60  # nodes; more names than that cover one another
 
 
 def draw_colorings(
-    path: Path, graphs: Mapping[str, tuple[nx.Graph, Mapping[Hashable, int]]], seed: int = 0
+    path: Path,
+    graphs: Mapping[str, tuple[nx.Graph, Mapping[Hashable, int]]],
+    seed: int = 0,
+    names: bool = False,
 ) -> None:
-    """Draw graphs side by side under their titles, edges between nodes of one color in red."""
+    """Draw graphs side by side under their titles, edges between nodes of one color in red.
+
+    With `names` the nodes of graphs that are small enough to read them are named.
+    """
     nx = networkx()
     columns = min(4, len(graphs))
     rows = -(-len(graphs) // columns)
@@ -44,6 +51,10 @@ def draw_colorings(
             edgecolors="#333333",
             node_size=max(60, 4000 // len(graph)),
         )
+        if names and len(graph) <= _MOST_NAMED:
+            size = 10.0 if len(graph) <= _MOST_NAMED // 2 else 7.0
+            for text in nx.draw_networkx_labels(graph, place, ax=axes, font_size=size).values():
+                text.set_parse_math(False)
         axes.set_title(title, parse_math=False)
         axes.axis("off")
     save_figure(figure, path)

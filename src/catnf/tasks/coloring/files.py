@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _DIMACS = re.compile(r"p\s+(edge|edges|col)\s+\d+")
+_HEADERS = (["source", "target"], ["from", "to"])  # first lines of tables that other programs write
 
 
 def read_graph(path: Path) -> nx.Graph:
     """A graph from a DIMACS `.col` file, node-link JSON as networkx writes it, or a list of edges.
 
     A list of edges has two names of nodes in a line, separated by blanks or a comma; further words, such as
-    weights, are ignored, and `#` starts a comment.
+    weights, are ignored, `#` starts a comment, and a first line `source,target` or `from,to` is a header.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -79,7 +80,7 @@ def _from_edges(lines: list[str], path: Path) -> nx.Graph:
     graph = networkx().Graph()
     for number, line in enumerate(lines, 1):
         words = line.replace(",", " ").split()
-        if not words:
+        if not words or (not graph and [word.lower() for word in words[:2]] in _HEADERS):
             continue
         if len(words) < 2:
             raise InputError(
