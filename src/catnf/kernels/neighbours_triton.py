@@ -27,19 +27,24 @@ def _row(scores, b, part, h, nodes, stride, HEADS: tl.constexpr, BLOCK: tl.const
 
 
 @triton.jit
-def _softmax(pairs, alone, adjacency, b, nodes, SLOPE: tl.constexpr, BLOCK: tl.constexpr):
-    """Weights of the neighbours `[BLOCK, BLOCK]` and of the node itself `[BLOCK]`."""
+def _attend(
+    scores, adjacency, b, h, nodes, stride, HEADS: tl.constexpr, BLOCK: tl.constexpr, SLOPE: tl.constexpr
+):
+    """Raw scores of the neighbours `[BLOCK, BLOCK]` and of the node itself `[BLOCK]`, and their weights."""
+    looking = _row(scores, b, 0, h, nodes, stride, HEADS, BLOCK)
+    pairs = looking[:, None] + _row(scores, b, 1, h, nodes, stride, HEADS, BLOCK)[None, :]
+    alone = looking + _row(scores, b, 2, h, nodes, stride, HEADS, BLOCK)
     rows = tl.arange(0, BLOCK)
     offsets = (b * nodes + rows[:, None]) * nodes + rows[None, :]
     inside = (rows[:, None] < nodes) & (rows[None, :] < nodes)
     edge = tl.load(adjacency + offsets, mask=inside, other=0) != 0
-    pairs = tl.where(edge, _leaky(pairs, SLOPE), -float("inf"))
-    alone = _leaky(alone, SLOPE)
-    highest = tl.maximum(tl.max(pairs, 1), alone)
-    pairs = tl.exp(pairs - highest[:, None])
-    alone = tl.exp(alone - highest)
-    total = tl.sum(pairs, 1) + alone
-    return pairs / total[:, None], alone / total
+    weights = tl.where(edge, _leaky(pairs, SLOPE), -float("inf"))
+    weight = _leaky(alone, SLOPE)
+    highest = tl.maximum(tl.max(weights, 1), weight)
+    weights = tl.exp(weights - highest[:, None])
+    weight = tl.exp(weight - highest)
+    total = tl.sum(weights, 1) + weight
+    return pairs, alone, weights / total[:, None], weight / total
 
 
 @triton.jit
@@ -58,10 +63,7 @@ def _forward(
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr, SLOPE: tl.constexpr,
 ):  # fmt: skip
     b, h = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
-    looking = _row(scores, b, 0, h, nodes, stride, HEADS, BLOCK)
-    seen = _row(scores, b, 1, h, nodes, stride, HEADS, BLOCK)
-    alone = looking + _row(scores, b, 2, h, nodes, stride, HEADS, BLOCK)
-    weights, weight = _softmax(looking[:, None] + seen[None, :], alone, adjacency, b, nodes, SLOPE, BLOCK)
+    _, _, weights, weight = _attend(scores, adjacency, b, h, nodes, stride, HEADS, BLOCK, SLOPE)
     for start in range(0, WIDTH, CHUNK):
         offsets, real = _cell(b, h, 0, start, nodes, 2, WIDTH, HEADS, BLOCK, CHUNK)
         neighbour = tl.load(values + offsets, mask=real, other=0.0)
@@ -78,11 +80,7 @@ def _backward(
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr, SLOPE: tl.constexpr,
 ):  # fmt: skip
     b, h = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
-    looking = _row(scores, b, 0, h, nodes, stride, HEADS, BLOCK)
-    seen = _row(scores, b, 1, h, nodes, stride, HEADS, BLOCK)
-    alone = looking + _row(scores, b, 2, h, nodes, stride, HEADS, BLOCK)
-    pairs = looking[:, None] + seen[None, :]
-    weights, weight = _softmax(pairs, alone, adjacency, b, nodes, SLOPE, BLOCK)
+    pairs, alone, weights, weight = _attend(scores, adjacency, b, h, nodes, stride, HEADS, BLOCK, SLOPE)
     grad_weights = tl.zeros([BLOCK, BLOCK], tl.float32)
     grad_weight = tl.zeros([BLOCK], tl.float32)
     for start in range(0, WIDTH, CHUNK):
