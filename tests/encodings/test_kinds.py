@@ -39,6 +39,15 @@ def test_mixtures_far_apart_are_decoded_exactly(seeded: Seeded) -> None:
     torch.testing.assert_close(encoded.log_posterior, torch.zeros(200), rtol=0, atol=1e-6)
 
 
+def test_mixtures_start_by_frequency_near_the_base_distribution() -> None:
+    frequencies = FREQUENCIES[torch.tensor([2, 0, 4, 1, 3])]
+    first = MixtureEncoding(frequencies, 2).means.detach()[:, 0]
+    assert torch.equal(first.argsort(), frequencies.argsort(descending=True))
+    mean = (frequencies * first).sum()
+    assert mean.abs() < 0.1
+    assert 0.5 < (frequencies * (first - mean).square()).sum() < 1.0
+
+
 def test_linear_flows_far_apart_are_decoded(seeded: Seeded) -> None:
     encoding = LinearFlowEncoding(FREQUENCIES, 3, layers=2, features=FEATURES, hidden=8)
     with torch.no_grad():

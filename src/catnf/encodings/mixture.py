@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from catnf.context import Context
 from catnf.encodings.encoding import REACH, Encoded, Encoding
+from catnf.flows.base import STANDARD_SCALE
 from catnf.nets.linear import lookup, select
 
 
@@ -22,7 +23,7 @@ def first_means(frequencies: Tensor, channels: int) -> Tensor:
     means = torch.randn(len(frequencies), channels) * (2.0 / math.sqrt(channels))
     shares, order = (frequencies / frequencies.sum()).sort(descending=True, stable=True)
     middles = (shares.cumsum(0) - 0.5 * shares).clamp(1e-3, 1.0 - 1e-3)
-    means[order, 0] = (math.sqrt(3.0) / math.pi) * torch.logit(middles).to(means.dtype)
+    means[order, 0] = STANDARD_SCALE * torch.logit(middles).to(means.dtype)
     return means
 
 
