@@ -85,7 +85,9 @@ def color(
     samples: Annotated[int, typer.Option("-n", "--samples", help="Colorings to try.")] = 16,
     colors: Annotated[int | None, typer.Option(help="Refuse models with another number of colors.")] = None,
     draw: Annotated[Path | None, typer.Option(help="PNG file to draw the coloring into.")] = None,
-    temperature: Annotated[float, typer.Option(help="1 is the model itself, less is safer.")] = 1.0,
+    temperature: Annotated[
+        float, typer.Option(help="1 is the model itself; below it samples are more alike.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option()] = 0,
     device: Device = "auto",
     as_json: AsJson = False,

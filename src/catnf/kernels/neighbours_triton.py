@@ -48,12 +48,12 @@ def _attend(
 
 
 @triton.jit
-def _cell(b, h, part, start, nodes, parts, WIDTH: tl.constexpr, HEADS: tl.constexpr,
+def _cell(b, h, start, nodes, parts, WIDTH: tl.constexpr, HEADS: tl.constexpr,
           BLOCK: tl.constexpr, CHUNK: tl.constexpr):  # fmt: skip
-    """Offsets of `CHUNK` columns of one head in `[batch, nodes, parts * heads * width]`, and which exist."""
+    """Offsets of `CHUNK` columns of a head in the first of `parts` side by side, and which of them exist."""
     rows, columns = tl.arange(0, BLOCK), start + tl.arange(0, CHUNK)
     hidden = HEADS * WIDTH
-    offsets = (b * nodes + rows[:, None]) * parts * hidden + part * hidden + h * WIDTH + columns[None, :]
+    offsets = (b * nodes + rows[:, None]) * parts * hidden + h * WIDTH + columns[None, :]
     return offsets, (rows[:, None] < nodes) & (columns[None, :] < WIDTH)
 
 
@@ -65,12 +65,12 @@ def _forward(
     b, h = tl.program_id(0) // HEADS, tl.program_id(0) % HEADS
     _, _, weights, weight = _attend(scores, adjacency, b, h, nodes, stride, HEADS, BLOCK, SLOPE)
     for start in range(0, WIDTH, CHUNK):
-        offsets, real = _cell(b, h, 0, start, nodes, 2, WIDTH, HEADS, BLOCK, CHUNK)
+        offsets, real = _cell(b, h, start, nodes, 2, WIDTH, HEADS, BLOCK, CHUNK)
         neighbour = tl.load(values + offsets, mask=real, other=0.0)
         own = tl.load(values + offsets + HEADS * WIDTH, mask=real, other=0.0).to(tl.float32)
         mixed = tl.dot(weights.to(neighbour.dtype), neighbour, input_precision="ieee") + weight[:, None] * own
         mixed = 0.5 * mixed * (1.0 + tl.erf(mixed * 0.7071067811865476))
-        offsets, real = _cell(b, h, 0, start, nodes, 1, WIDTH, HEADS, BLOCK, CHUNK)
+        offsets, real = _cell(b, h, start, nodes, 1, WIDTH, HEADS, BLOCK, CHUNK)
         tl.store(out + offsets, mixed.to(out.dtype.element_ty), mask=real)
 
 
@@ -84,8 +84,8 @@ def _backward(
     grad_weights = tl.zeros([BLOCK, BLOCK], tl.float32)
     grad_weight = tl.zeros([BLOCK], tl.float32)
     for start in range(0, WIDTH, CHUNK):
-        inner, real = _cell(b, h, 0, start, nodes, 2, WIDTH, HEADS, BLOCK, CHUNK)
-        outer, _ = _cell(b, h, 0, start, nodes, 1, WIDTH, HEADS, BLOCK, CHUNK)
+        inner, real = _cell(b, h, start, nodes, 2, WIDTH, HEADS, BLOCK, CHUNK)
+        outer, _ = _cell(b, h, start, nodes, 1, WIDTH, HEADS, BLOCK, CHUNK)
         neighbour = tl.load(values + inner, mask=real, other=0.0)
         own = tl.load(values + inner + HEADS * WIDTH, mask=real, other=0.0).to(tl.float32)
         g = tl.load(grad + outer, mask=real, other=0.0).to(tl.float32)

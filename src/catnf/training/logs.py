@@ -57,8 +57,8 @@ class Progress:
     """A bar on standard error: loss in bits, steps per second, time left."""
 
     def __init__(self, total: int, done: int, optimum: float | None, shown: bool) -> None:
-        target = "" if optimum is None else f" (optimum {optimum:.4f})"
-        self.target = target
+        self.target = "" if optimum is None else f" (optimum {optimum:.4f})"
+        self.total = total
         self.bar = RichProgress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -71,11 +71,13 @@ class Progress:
         )
         self.task = self.bar.add_task("starting", total=total, completed=done, rate="")
 
-    def update(self, step: int, bits: float) -> None:
-        """Show the state after `step` steps."""
+    def update(self, step: int, bits: float, share: float) -> None:
+        """Show the state after `step` steps; as many as fit are left where a `share` of a budget is spent."""
+        total = self.total if share == 0.0 else min(self.total, round(step / share))
         speed = self.bar.tasks[0].speed
         rate = "" if not speed else f"{speed:.1f} steps/s"
-        self.bar.update(self.task, completed=step, description=f"{bits:.4f} bits{self.target}", rate=rate)
+        description = f"{bits:.4f} bits{self.target}"
+        self.bar.update(self.task, completed=step, total=total, description=description, rate=rate)
 
     def __enter__(self) -> Self:
         self.bar.start()

@@ -202,7 +202,7 @@ class _Run:
         if self.losses is not None:
             self.losses.append(first, bits)
             board.write(self.step.index, bits=self.bits, learning_rate=float(self.step.rate))
-        progress.update(self.step.index, self.bits)
+        progress.update(self.step.index, self.bits, self.share)
         self.last_log = time.monotonic()
 
     def _not_finite(self, bits: Tensor, finite: Tensor, first: int) -> str:
