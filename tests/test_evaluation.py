@@ -120,7 +120,14 @@ def test_the_interval_is_that_of_the_mean(models: dict[str, FittedModel]) -> Non
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("examples", 0), ("samples", 0), ("chunk", 0), ("generated", -1), ("temperature", 0.0)],
+    [
+        ("examples", 0),
+        ("samples", 0),
+        ("attempted", 0),
+        ("chunk", 0),
+        ("generated", -1),
+        ("temperature", 0.0),
+    ],
 )
 def test_options_without_a_meaning_are_refused(field: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{field} is {value}"):

@@ -24,12 +24,13 @@ class EvaluationOptions:
     examples: int = 512  # examples of the split that are scored
     samples: int = 100  # draws of the importance-weighted bound
     generated: int = 10_000  # samples whose validity is measured, 0 for none
+    attempted: int = 1000  # examples that are tried several times where a task counts attempts
     temperature: float = 1.0  # of the generated samples
     seed: int = 0
     chunk: int = 4_194_304  # pairs of elements that are processed at once, over examples and draws
 
     def __post_init__(self) -> None:
-        for name in ("examples", "samples", "chunk"):
+        for name in ("examples", "samples", "attempted", "chunk"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least 1.")
         if self.generated < 0:
@@ -80,7 +81,8 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
             intervals[name] = _share_interval(share, len(samples))
             n[name] = len(samples)
     if options.generated and fitted.task.attempts:
-        contexts = fitted.task.measured_context(options.split, min(options.examples, options.generated))
+        several = min(options.examples, options.generated, options.attempted)
+        contexts = fitted.task.measured_context(options.split, several)
         for count, share in best_of(fitted, contexts, options).items():
             name = f"validity_best_of_{count}"
             metrics[name], n[name] = share, contexts.batch

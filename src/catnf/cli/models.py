@@ -105,7 +105,7 @@ def evaluate(
     from catnf.results import record, write_result
     from catnf.storage import make_folder
 
-    options = EvaluationOptions(split, examples, samples, generated, temperature, seed)
+    options = EvaluationOptions(split, examples, samples, generated, temperature=temperature, seed=seed)
     fitted = load(name, chosen_device(device))
     if results is not None:
         make_folder(results)
