@@ -16,6 +16,14 @@ MODELS = {
     "dequantization": "variational dequantization",
     "discrete": "Discrete NF",
 }
+COLORINGS = {
+    "graphcnf": "GraphCNF, mixture couplings",
+    "graphcnf-affine": "GraphCNF, affine couplings",
+    "rnn-largest-first": "autoregressive, largest first",
+    "rnn-random": "autoregressive, random order",
+    "rnn-smallest-first": "autoregressive, smallest first",
+    "vae": "variational auto-encoder",
+}
 SPEEDS = {"sets-h200": "one NVIDIA H200", "sets-cpu": "2 CPU cores"}
 
 
@@ -31,6 +39,24 @@ def quality(root: Path) -> str:
         for data in ("shuffling", "summation"):
             experiment = f"sets/{data}/{model}"
             cells += [_ours(root, experiment), f"{paper[experiment]['metrics']['bits_per_variable']:.2f}"]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def colorings(root: Path) -> str:
+    """Graph coloring, our numbers beside the paper's."""
+    paper = {row["experiment"]: row for row in _read(root / "results/paper.json")["rows"]}
+    lines = [
+        _row(["valid colorings / bits per node", "small", "paper", "large", "paper"]),
+        _row(["---"] * 5),
+    ]
+    for model, name in COLORINGS.items():
+        cells = [name]
+        for size in ("small", "large"):
+            experiment = f"coloring/{size}/{model}"
+            theirs = paper[experiment]["metrics"]
+            cells.append(_our_coloring(root, experiment))
+            cells.append(f"{theirs['validity']:.1%} / {theirs['bits_per_node']:.2f}")
         lines.append(_row(cells))
     return "\n".join(lines)
 
@@ -63,7 +89,9 @@ def fill(text: str, name: str, content: str) -> str:
 def filled(root: Path) -> str:
     """README.md as it should be."""
     text = (root / "README.md").read_text()
-    return fill(fill(text, "results", quality(root)), "speed", speed(root))
+    for name, table in (("results", quality), ("colorings", colorings), ("speed", speed)):
+        text = fill(text, name, table(root))
+    return text
 
 
 def _ours(root: Path, experiment: str) -> str:
@@ -75,6 +103,15 @@ def _ours(root: Path, experiment: str) -> str:
     metrics, seeds = result["metrics"], len(result["seeds"])
     value = f"{metrics['bits_per_variable']:.4f} ± {(high - low) / 2:.4f}"
     return f"{value} ({metrics['validity']:.1%}), {seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def _our_coloring(root: Path, experiment: str) -> str:
+    path = root / "results" / f"{experiment}.json"
+    if not path.exists():
+        return "not yet measured"
+    result = _read(path)
+    metrics, (low, high) = result["metrics"], result["intervals"]["validity"]
+    return f"{metrics['validity']:.1%} ± {(high - low) / 2:.1%} / {metrics['bits_per_node']:.3f}"
 
 
 def _read(path: Path) -> Any:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from catnf.configuration import to_mapping
 from catnf.errors import StorageError
+from catnf.experiments import load_experiment
 from catnf.results import write_result
 
 
@@ -89,3 +91,15 @@ def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path, content: s
     with pytest.raises(StorageError, match=r"mixture\.json cannot be read as results"):
         write(tmp_path, 0, 2.8)
     assert path.read_text() == content
+
+
+def test_fields_that_are_new_since_do_not_make_another_configuration(tmp_path: Path) -> None:
+    now = to_mapping(load_experiment("coloring/small/graphcnf"))
+    assert isinstance(now["model"], dict)
+    before = {**now, "model": {name: value for name, value in now["model"].items() if name != "expansion"}}
+    name = "coloring/small/graphcnf"
+    write_result(tmp_path, name, {**outcome(0, 0.7), "config": before}, 0)
+    write_result(tmp_path, name, {**outcome(1, 0.6), "config": now}, 1)
+    other = {**now, "model": {**now["model"], "expansion": 1}}
+    with pytest.raises(StorageError, match="another configuration"):
+        write_result(tmp_path, name, {**outcome(2, 0.6), "config": other}, 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from catnf.configuration import to_mapping
-from catnf.errors import StorageError
+from catnf.errors import InputError, StorageError
 from catnf.evaluation import Evaluation
 from catnf.experiments import Experiment
 from catnf.fitted import FittedModel
@@ -54,7 +54,7 @@ def write_result(folder: Path, name: str, outcome: Mapping[str, object], seed: i
                 f"{path} holds figures of the {run.get('split')} split; write those of the "
                 f"{outcome['split']} split into another folder."
             )
-        if run.get("config") != outcome["config"]:
+        if not _same(run.get("config"), outcome["config"]):
             raise StorageError(
                 f"{path} holds figures of another configuration; move it away or write into another folder."
             )
@@ -62,6 +62,14 @@ def write_result(folder: Path, name: str, outcome: Mapping[str, object], seed: i
     ordered = [runs[key] for key in sorted(runs, key=int)]
     write_text(path, json.dumps(_summary(ordered), indent=2) + "\n")
     return path
+
+
+def _same(one: object, two: object) -> bool:
+    """Whether two configurations say the same; fields that are new since one was written have defaults."""
+    try:
+        return Experiment.from_mapping(one) == Experiment.from_mapping(two)  # type: ignore[arg-type]
+    except (InputError, TypeError, AttributeError):
+        return one == two
 
 
 def record_speed(

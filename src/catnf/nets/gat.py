@@ -21,16 +21,17 @@ class GraphAttentionLayer(nn.Module):
 
     Args:
         hidden: width.
-        heads: attention heads, each `2 * hidden / heads` wide.
+        heads: attention heads.
+        expansion: width of all heads together, in widths of the layer.
     """
 
-    def __init__(self, hidden: int, heads: int) -> None:
+    def __init__(self, hidden: int, heads: int, expansion: int = 2) -> None:
         super().__init__()
         self.heads = heads
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
-        self.values = nn.Linear(hidden, 4 * hidden, bias=False)  # as a neighbour, and to itself
+        self.values = nn.Linear(hidden, 2 * expansion * hidden, bias=False)  # as a neighbour, and to itself
         self.scores = AlignedLinear(hidden, 3 * heads)  # as the one who looks, as a neighbour, to itself
-        self.update = nn.Linear(2 * hidden, 2 * hidden)
+        self.update = nn.Linear(expansion * hidden, 2 * hidden)
         # Gates start nearly closed, so that a deep stack starts near the identity.
         with torch.no_grad():
             self.update.bias.zero_()
@@ -55,6 +56,7 @@ class GraphAttention(Network):
         layers: attention layers.
         heads: attention heads.
         degrees: degrees that are told apart; larger ones count as the largest.
+        expansion: width of all heads together, in widths of the network.
     """
 
     compile_unit = True
@@ -68,17 +70,18 @@ class GraphAttention(Network):
         layers: int = 4,
         heads: int = 4,
         degrees: int = 24,
+        expansion: int = 2,
     ) -> None:
         super().__init__()
-        if hidden % 4 or 2 * hidden % heads:
+        if hidden % 4 or expansion * hidden % heads:
             raise InputError(
-                f"hidden is {hidden}; choose a multiple of 4 whose double the {heads} heads divide."
+                f"hidden is {hidden}; choose a multiple of 4, {expansion} of which the {heads} heads divide."
             )
         self.takes_features = features > 0
         self.degrees = nn.Parameter(torch.randn(degrees, hidden // 4))
         self.input = AlignedLinear(inputs + features, hidden - hidden // 4)
         self.mix = nn.Linear(hidden, hidden, bias=False)
-        self.layers = nn.ModuleList(GraphAttentionLayer(hidden, heads) for _ in range(layers))
+        self.layers = nn.ModuleList(GraphAttentionLayer(hidden, heads, expansion) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
         self.gather = nn.Linear(hidden, hidden, bias=False)
         self.output = AlignedLinear(hidden, outputs)

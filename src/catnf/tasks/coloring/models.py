@@ -29,15 +29,16 @@ class ColoringModelConfig:
     hidden: int = 384  # width of the graph attention networks
     blocks: int = 4  # layers of such a network
     heads: int = 4  # attention heads
+    expansion: int = 2  # width of all heads together, in widths of the network
     reach: float = 30.0  # how many times farther than other weights the encoding's tables move in a step
     features: int = 64  # width of the embedding of colors that baselines see
     order: Order = "largest-first"  # in which the autoregressive model colors nodes
 
     def __post_init__(self) -> None:
-        for name in ("layers", "mixtures", "hidden", "blocks", "heads", "features"):
+        for name in ("layers", "mixtures", "hidden", "blocks", "heads", "expansion", "features"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
-        if self.hidden % 4 or 2 * self.hidden % self.heads:
+        if self.hidden % 4 or self.expansion * self.hidden % self.heads:
             raise InputError(
                 f"model.hidden is {self.hidden}; choose a multiple of 4 that {self.heads} heads can share."
             )
@@ -67,6 +68,7 @@ class ColoringModelConfig:
 
     def _networks(self) -> Conditioner:
         def make(inputs: int, outputs: int) -> GraphAttention:
-            return GraphAttention(inputs, outputs, 0, self.hidden, self.blocks, self.heads)
+            widths = (self.hidden, self.blocks, self.heads)
+            return GraphAttention(inputs, outputs, 0, *widths, expansion=self.expansion)
 
         return make

@@ -1,0 +1,6 @@
+"""Which files of the package have examples to run."""
+
+from importlib.util import find_spec
+
+# Kernels need triton, which only machines with a GPU have; they hold no examples.
+collect_ignore_glob = [] if find_spec("triton") else ["src/catnf/kernels/*_triton.py"]
