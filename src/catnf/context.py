@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from catnf.errors import InputError
+from catnf.pairs import pair_count, pair_layout
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,18 @@ class Context:
             return like.new_full((self.batch,), float(self.elements))
         return self.mask.sum(1).to(like.dtype)
 
+    def sizes(self, like: Tensor) -> Tensor:
+        """The size of every example as an input of networks, about 1: `[batch, elements, 1]`."""
+        return (self.counts(like) / 24.0).view(-1, 1, 1).expand(-1, self.elements, 1)
+
+    def pairs(self) -> Context:
+        """The context whose elements are the unordered pairs of elements, in the order of `catnf.pairs`."""
+        count = pair_count(self.elements)
+        if self.mask is None:
+            return Context(self.batch, count)
+        first, second, _ = pair_layout(self.elements, self.mask.device)
+        return Context(self.batch, count, self.mask[:, first] & self.mask[:, second])
+
     def with_features(self, features: Tensor) -> Self:
         """The same context with other conditioner inputs, `features: [batch, elements, features]`."""
         return replace(self, features=features)
@@ -61,6 +74,14 @@ class Context:
         """The examples from `start` to before `stop`."""
         start, stop, _ = slice(start, stop).indices(self.batch)
         return self._each(max(0, stop - start), lambda values: values[start:stop])
+
+    def take(self, chosen: Tensor) -> Self:
+        """The examples of the numbers `chosen: [examples]`."""
+        return self._each(len(chosen), lambda values: values[chosen.to(values.device)])
+
+    def narrow(self, elements: int) -> Context:
+        """The same examples with fewer elements, of which those left out are padding."""
+        return Context(self.batch, elements, None if self.mask is None else self.mask[:, :elements])
 
     def to(self, device: torch.device | str) -> Self:
         """The same context on another device."""
@@ -122,3 +143,41 @@ class GraphContext(Context):
         if self.adjacency is None:
             raise InputError("The context has no adjacency; make it with GraphContext.of(adjacency, mask).")
         return self.adjacency
+
+
+@dataclass(frozen=True)
+class RelationalContext(Context):
+    """Context of a graph whose edges have categories.
+
+    Attributes:
+        relations: `[batch, nodes, relations * nodes]`, rows that average over the neighbours by a relation.
+        degrees: `[batch, nodes, relations]`, how many neighbours a node has by every relation.
+    """
+
+    relations: Tensor | None = None
+    degrees: Tensor | None = None
+
+    @classmethod
+    def of(cls, bonds: Tensor, relations: int, mask: Tensor | None = None) -> RelationalContext:
+        """The context of graphs with categories of edges `bonds: [batch, nodes, nodes]`, 0 for no edge."""
+        kinds = torch.arange(1, relations + 1, device=bonds.device)
+        adjacency = (bonds.unsqueeze(2) == kinds.view(-1, 1)).float()  # [batch, nodes, relations, nodes]
+        degrees = adjacency.sum(-1)
+        means = adjacency / degrees.clamp(min=1.0).unsqueeze(-1)
+        return cls(bonds.shape[0], bonds.shape[1], mask, None, means.flatten(2), degrees)
+
+
+@dataclass(frozen=True)
+class JointContext:
+    """What networks over nodes and edges look at.
+
+    Attributes:
+        nodes: context whose elements are the nodes.
+        edges: context whose elements are the edges.
+        incidence: `[batch, 2, edges, nodes]`, 1 where a node is the first or the second end of an edge;
+            `None` where edges are all pairs, in the order of `catnf.pairs`.
+    """
+
+    nodes: Context
+    edges: Context
+    incidence: Tensor | None = None

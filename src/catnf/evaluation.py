@@ -93,15 +93,15 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
 
 
 def _reconstruction(fitted: FittedModel, x: Tensor, ctx: Context, seed: int) -> float:
-    """The share of variables that come back from a trip through the latent space."""
+    """The share of variables, or of whole examples, that come back from a trip through the latent space."""
     generator = torch.Generator(device=fitted.device).manual_seed(seed)
     right = 0.0
     at_once = examples_at_once(ctx)
     for start in range(0, len(x), at_once):
         piece = ctx.select(start, start + at_once).to(fitted.device)
         moved = x[start : start + at_once].to(fitted.device)
-        same = (fitted.model.reconstruct(moved, piece, generator) == moved).float()
-        right += float((piece.total(same) / piece.counts(same)).sum())
+        back = fitted.model.reconstruct(moved, piece, generator)
+        right += float(fitted.task.recovered(moved, back, piece).sum())
     return right / len(x)
 
 

@@ -68,7 +68,7 @@ class FittedModel:
         if count < 1:
             raise InputError(f"The number of samples is {count}; give at least 1.")
         if ctx is None:
-            ctx = self.task.sample_context(count)
+            ctx = self.sample_context(count, seed)
         if ctx.batch != count:
             raise InputError(
                 f"{count} samples were asked for with a context of {ctx.batch}; repeat it as needed."
@@ -80,6 +80,11 @@ class FittedModel:
             piece = ctx.select(start, min(start + chunk, count)).to(self.device)
             parts.append(self.model.sample(piece, generator, temperature).cpu())
         return torch.cat(parts)
+
+    def sample_context(self, count: int, seed: int | None = None) -> Context:
+        """What `count` examples are drawn with: from the model where it knows, from its task otherwise."""
+        drawn = self.model.draw_context(count, self._generator(seed))
+        return self.task.sample_context(count) if drawn is None else drawn
 
     def log_prob(
         self,

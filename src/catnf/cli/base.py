@@ -29,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+data = typer.Typer(help="Make data sets.", no_args_is_help=True)
+app.add_typer(data, name="data")
 messages = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
 
 Overrides = Annotated[

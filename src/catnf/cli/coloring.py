@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from catnf.cli.base import AsJson, Device, app, chosen_device, messages
+from catnf.cli.base import AsJson, Device, app, chosen_device, data, messages
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
     from catnf.coloring import ColoredGraph
-
-data = typer.Typer(help="Make data sets.", no_args_is_help=True)
-app.add_typer(data, name="data")
 
 
 @data.command("coloring")

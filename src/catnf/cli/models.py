@@ -153,7 +153,7 @@ def sample(
     fitted = load(name, chosen_device(device))
     if count < 1:
         raise InputError(f"The number of samples is {count}; give at least 1.")
-    ctx = fitted.task.sample_context(count)
+    ctx = fitted.sample_context(count, seed)
     drawn = fitted.sample(count, seed, temperature, ctx=ctx)
     metrics = fitted.task.sample_metrics(drawn, ctx)
     header, rows = fitted.task.sample_rows(drawn, ctx)

@@ -15,6 +15,7 @@ from catnf.configuration import apply_overrides, from_mapping, load_yaml, neares
 from catnf.errors import InputError
 from catnf.models import Model
 from catnf.tasks.coloring import ColoringModelConfig, ColoringTaskConfig
+from catnf.tasks.molecules import MoleculeModelConfig, MoleculeTaskConfig
 from catnf.tasks.sets import SetModelConfig, SetTaskConfig
 from catnf.tasks.task import Task
 from catnf.training.config import TrainingConfig
@@ -29,8 +30,8 @@ class Experiment:
     """Everything that defines a training but its seed and the machine it runs on."""
 
     name: str
-    task: SetTaskConfig | ColoringTaskConfig
-    model: SetModelConfig | ColoringModelConfig
+    task: SetTaskConfig | ColoringTaskConfig | MoleculeTaskConfig
+    model: SetModelConfig | ColoringModelConfig | MoleculeModelConfig
     training: TrainingConfig
 
     @classmethod

@@ -31,23 +31,43 @@ class Coupling(Transform):
     """What couplings share: the mask, the conditioner and the shape of its output.
 
     Args:
-        conditioner: a module `(kept, ctx) -> [batch, elements, changed * parameters]`.
+        conditioner: a module `(kept, ctx) -> [batch, elements, changed * parameters]`; `None` where one
+            network predicts for several couplings, which then call `change` and `restore` themselves.
         channels: latent channels.
         mask: which channels or elements are kept.
         parameters: numbers that one transformed latent needs.
     """
 
-    def __init__(self, conditioner: nn.Module, channels: int, mask: Mask, parameters: int) -> None:
+    def __init__(self, conditioner: nn.Module | None, channels: int, mask: Mask, parameters: int) -> None:
         super().__init__()
         self.conditioner = conditioner
         self.mask = mask
         self.changed = mask.changed_channels(channels)
         self.parameters_each = parameters
 
+    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        return self.change(z, self.predict(z, ctx), ctx)
+
+    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
+        return self.restore(z, self.predict(z, ctx), ctx)
+
+    def change(self, z: Tensor, predicted: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        """`forward`, given what the conditioner predicts: `[batch, elements, changed * parameters]`."""
+        raise NotImplementedError
+
+    def restore(self, z: Tensor, predicted: Tensor, ctx: Context) -> Tensor:
+        """`inverse`, given what the conditioner predicts."""
+        raise NotImplementedError
+
     def predict(self, z: Tensor, ctx: Context) -> Tensor:
-        """The conditioner's output in the precision of the flow, `[batch, elements, changed, parameters]`."""
-        out = self.conditioner(self.mask.kept(z), ctx).to(z.dtype)
-        return out.view(ctx.batch, ctx.elements, self.changed, self.parameters_each)
+        """The conditioner's output."""
+        assert self.conditioner is not None
+        out: Tensor = self.conditioner(self.mask.kept(z), ctx)
+        return out
+
+    def each(self, predicted: Tensor, like: Tensor) -> Tensor:
+        """Predictions by latent, in the precision of the flow: `[batch, elements, changed, parameters]`."""
+        return predicted.to(like.dtype).unflatten(-1, (self.changed, self.parameters_each))
 
     def finish(self, z: Tensor, new: Tensor, ctx: Context) -> Tensor:
         """Put the transformed part back beside the kept one."""
@@ -57,7 +77,7 @@ class Coupling(Transform):
 class AffineCoupling(Coupling):
     """`(z + t) * exp(s)` with `s`, `t` predicted from the kept part."""
 
-    def __init__(self, conditioner: nn.Module, channels: int, mask: Mask) -> None:
+    def __init__(self, conditioner: nn.Module | None, channels: int, mask: Mask) -> None:
         super().__init__(conditioner, channels, mask, parameters=2)
         self.bound = ScaleBound(self.changed)
 
@@ -66,17 +86,17 @@ class AffineCoupling(Coupling):
         """The number of outputs that the conditioner must have."""
         return 2 * mask.changed_channels(channels)
 
-    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
-        shift, log_scale = self._affine(z, ctx)
+    def change(self, z: Tensor, predicted: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        shift, log_scale = self._affine(z, predicted)
         new = (self.mask.changed(z) + shift) * log_scale.exp()
         return self.finish(z, new, ctx), ctx.total(self.mask.select(log_scale))
 
-    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
-        shift, log_scale = self._affine(z, ctx)
+    def restore(self, z: Tensor, predicted: Tensor, ctx: Context) -> Tensor:
+        shift, log_scale = self._affine(z, predicted)
         return self.finish(z, self.mask.changed(z) * torch.exp(-log_scale) - shift, ctx)
 
-    def _affine(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
-        shift, log_scale = self.predict(z, ctx).unbind(-1)
+    def _affine(self, z: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor]:
+        shift, log_scale = self.each(predicted, z).unbind(-1)
         return shift, self.bound(log_scale)
 
 
@@ -87,7 +107,7 @@ class MixtureCoupling(Coupling):
     roots that did not converge in `unconverged`, which models read once after sampling.
 
     Args:
-        conditioner: a module `(kept, ctx) -> [batch, elements, outputs]`.
+        conditioner: a module `(kept, ctx) -> [batch, elements, outputs]`, or `None` as for any coupling.
         channels: latent channels.
         mask: which channels or elements are kept.
         mixtures: logistics in a mixture.
@@ -95,7 +115,7 @@ class MixtureCoupling(Coupling):
 
     unconverged: Tensor
 
-    def __init__(self, conditioner: nn.Module, channels: int, mask: Mask, mixtures: int) -> None:
+    def __init__(self, conditioner: nn.Module | None, channels: int, mask: Mask, mixtures: int) -> None:
         super().__init__(conditioner, channels, mask, parameters=2 + 3 * mixtures)
         self.mixtures = mixtures
         self.bound = ScaleBound(self.changed)
@@ -109,22 +129,22 @@ class MixtureCoupling(Coupling):
         """The number of outputs that the conditioner must have."""
         return (2 + 3 * mixtures) * mask.changed_channels(channels)
 
-    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
-        shift, log_scale, mixture = self._prediction(z, ctx)
+    def change(self, z: Tensor, predicted: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        shift, log_scale, mixture = self._prediction(z, predicted)
         logit, log_derivative = mixture_logit(self.mask.changed(z), mixture)
         logdet = ctx.total(self.mask.select(log_derivative + log_scale))
         return self.finish(z, (logit + shift) * log_scale.exp(), ctx), logdet
 
-    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
-        shift, log_scale, mixture = self._prediction(z, ctx)
+    def restore(self, z: Tensor, predicted: Tensor, ctx: Context) -> Tensor:
+        shift, log_scale, mixture = self._prediction(z, predicted)
         logit = self.mask.changed(z) * torch.exp(-log_scale) - shift
         root = mixture_logit_inverse(logit, mixture)
         failed = self.mask.select((~root.converged).to(z.dtype))
         self.unconverged += ctx.total(failed).sum().to(torch.int64)
         return self.finish(z, root.value, ctx)
 
-    def _prediction(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Mixture]:
-        out = self.predict(z, ctx)
+    def _prediction(self, z: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor, Mixture]:
+        out = self.each(predicted, z)
         logits, means, log_scales = out[..., 2:].unflatten(-1, (3, self.mixtures)).unbind(-2)
         mixture = Mixture(logits, means + self.spread, self.mixture_bound(log_scales))
         return out[..., 0], self.bound(out[..., 1]), mixture

@@ -55,6 +55,10 @@ class Model(nn.Module):
         check_temperature(temperature)
         return self.draw(ctx, generator, temperature)
 
+    def draw_context(self, count: int, generator: torch.Generator) -> Context | None:
+        """A context of `count` examples, where the model is one of contexts too; `None` otherwise."""
+        return None
+
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
         """`sample` without its checks, which read results back from a GPU."""
         raise NotImplementedError

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 VARIABLE = "CATNF_DATA"
-"""Environment variable that names the folder of data sets."""
+"""Environment variable that names the folder of data sets, or several, separated as in `PATH`."""
 
 
 def data_folders() -> list[Path]:
     """Folders that data sets are looked for in, first come first served."""
-    named = os.environ.get(VARIABLE)
-    return [*([Path(named)] if named else []), cache_folder()]
+    named = os.environ.get(VARIABLE, "").split(os.pathsep)
+    return [*(Path(folder) for folder in named if folder), cache_folder()]
 
 
 def cache_folder() -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,20 @@ from catnf.context import Context
 from catnf.errors import InputError
 
 Split = Literal["validation", "test"]
+
+
+class Part(NamedTuple):
+    """Examples of one shape, a part of a step's batch.
+
+    Attributes:
+        x: examples `[size, elements]`.
+        ctx: their context.
+        weight: of their mean loss among those of all parts; weights add up to 1.
+    """
+
+    x: Tensor
+    ctx: Context
+    weight: float
 
 
 class Task(ABC):
@@ -48,6 +62,10 @@ class Task(ABC):
         Tables that have to travel there do so in the first call on a device, before any capture.
         """
 
+    def parts(self, size: int, generator: torch.Generator) -> list[Part]:
+        """Draw about `size` training examples in one or several shapes, under the conditions of `batch`."""
+        return [Part(*self.batch(size, generator), 1.0)]
+
     @abstractmethod
     def frequencies(self) -> Tensor:
         """How often each category occurs in training data: `[categories]`, positive, with sum 1."""
@@ -80,6 +98,11 @@ class Task(ABC):
     def attempts(self) -> tuple[int, ...]:
         """Numbers of samples for one context of which the best counts, where that is of use; measured too."""
         return ()
+
+    def recovered(self, x: Tensor, back: Tensor, ctx: Context) -> Tensor:
+        """How much of examples `x: [batch, elements]` is in what came `back`: `[batch]`, from 0 to 1."""
+        same = (back == x).float()
+        return ctx.total(same) / ctx.counts(same)
 
     def valid(self, x: Tensor, ctx: Context | None = None) -> Tensor:
         """Which samples `x: [batch, elements]` are as they should be: `[batch]`, boolean."""

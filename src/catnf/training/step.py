@@ -6,11 +6,12 @@ no host synchronisation, whatever the number of kernels inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from catnf.flows.joint import JointStep
 from catnf.flows.transform import Transform
 from catnf.models.model import Model
 from catnf.tasks.task import Task
@@ -25,8 +26,8 @@ def compile_units(module: nn.Module) -> None:
     """Compile the outermost parts of `module` that call themselves a `compile_unit`."""
     if getattr(module, "compile_unit", False):
         module.compile(dynamic=False)
-        if isinstance(module, Transform):  # compiled when it is first used, which training never does
-            module.inverse = torch.compile(module.inverse, dynamic=False)  # type: ignore[method-assign]
+        if isinstance(module, Transform | JointStep):  # compiled at its first use, which training never makes
+            module.inverse = torch.compile(module.inverse, dynamic=False)  # type: ignore[method-assign, assignment]
         return
     for child in module.children():
         compile_units(child)
@@ -51,6 +52,11 @@ def capture(work: Callable[[], None], generator: torch.Generator) -> Callable[[]
     with torch.cuda.graph(graph):
         work()
     return graph.replay
+
+
+def _sum(one: Tensor | None, two: Tensor | None) -> Tensor | None:
+    """The sum of two gradients, where no gradient is zero."""
+    return two if one is None else one if two is None else one + two
 
 
 def persistent_buffers(model: nn.Module) -> dict[str, Tensor]:
@@ -171,13 +177,20 @@ class TrainingStep:
         self.index = index
 
     def _compute_gradients(self) -> None:
-        x, ctx = self.task.batch(self.config.batch, self.generator)
-        loss, nats = self.model.loss(x, ctx, self.generator, self.weight)
-        # Gradients of every parameter at once, copied in one go: no zeroing and no separate additions.
-        gradients = torch.autograd.grad(loss, self.flat.parameters, allow_unused=True)
+        total = torch.zeros_like(self.weight)
+        gradients: Sequence[Tensor | None] | None = None
+        for x, ctx, share in self.task.parts(self.config.batch, self.generator):
+            loss, nats = self.model.loss(x, ctx, self.generator, self.weight)
+            # Gradients of every parameter at once, copied in one go: no zeroing and no separate additions.
+            more = torch.autograd.grad(share * loss, self.flat.parameters, allow_unused=True)
+            gradients = (
+                more if gradients is None else [_sum(a, b) for a, b in zip(gradients, more, strict=True)]
+            )
+            total = total + share * nats
+        assert gradients is not None
         with torch.no_grad():
             self.flat.collect(gradients)
-            self.losses.index_copy_(0, self.slot, nats.view(1))
+            self.losses.index_copy_(0, self.slot, total.view(1))
             self.slot.add_(1)
 
     @torch.no_grad()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
-import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -16,6 +15,7 @@ from catnf.errors import InputError, StorageError
 from catnf.storage import make_folder
 from catnf.tasks.coloring.archive import Archive, fingerprint, load_archives, save_archives
 from catnf.tasks.coloring.graphs import GraphSettings, make_example, solver_version
+from catnf.tasks.cores import available_cores
 
 SPLITS = ("train", "validation", "test")
 
@@ -141,12 +141,6 @@ def _finished(path: Path, plan: DataPlan) -> str | None:
         return None
     same = header.get("plan") == json.loads(json.dumps(asdict(plan)))
     return str(header.get("fingerprint")) if same else None
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def _make_pieces(pieces: list[Piece], workers: int, progress: Callable[[int], None]) -> None:

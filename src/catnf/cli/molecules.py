@@ -1,0 +1,134 @@
+"""Commands for molecules: make the data."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from catnf.cli.base import AsJson, data, messages
+from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.tasks.molecules.preparation import Summary
+    from catnf.tasks.molecules.sources import Source
+
+
+@data.command("molecules")
+def make_molecules(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="zinc250k, moses, or a file of SMILES: .smi, .txt, .csv, .tsv, maybe .gz or .xz."
+        ),
+    ],
+    vocabulary: Annotated[
+        Literal["neutral", "charged"],
+        typer.Option(help="Nine elements without charges, or all elements and charges of the data."),
+    ] = "neutral",
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File; default: the data folder, or beside a file of SMILES."),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Of a table; default: smiles.")] = None,
+    shares: Annotated[
+        tuple[float, float, float] | None,
+        typer.Option(help="Parts of a file to train, validate and test with; default: 0.8 0.1 0.1."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes, by default one per core.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read molecules into a compact file; lines that cannot be used are listed beside it."""
+    from catnf.tasks.molecules.preparation import prepare, refused_path
+    from catnf.tasks.molecules.sources import FINGERPRINTS, RDKIT
+
+    path = output if output is not None else _default_path(source, vocabulary)
+    if path.suffix != ".npz":
+        raise InputError(f"The output is {path}; give a name that ends in .npz.")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers is {workers}; give at least 1.")
+    started = time.monotonic()
+    lines = _open(source, column, shares)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=messages) as progress:
+            bar = progress.add_task("Reading molecules", total=len(lines))
+            summary = prepare(
+                lines, vocabulary, path, workers, lambda count: progress.update(bar, advance=count)
+            )
+    except KeyboardInterrupt:
+        messages.print(f"Stopped; {path} is not made.")
+        raise typer.Exit(130) from None
+    if summary.fingerprint != FINGERPRINTS.get((source, vocabulary), summary.fingerprint):
+        messages.print(f"These are not the molecules of published figures, which RDKit {RDKIT} read.")
+    if as_json:
+        told = {"path": str(path), "refused_path": str(refused_path(path)), "bytes": path.stat().st_size}
+        print(json.dumps(told | asdict(summary)))
+        return
+    _tell(summary, path, refused_path(path), time.monotonic() - started)
+    print(path)
+
+
+def _default_path(source: str, vocabulary: str) -> Path:
+    from catnf.tasks.files import data_folders
+    from catnf.tasks.molecules.sources import NAMES, relative_path
+
+    if source in NAMES:
+        return data_folders()[0] / relative_path(source, vocabulary)
+    file = Path(source)
+    return file.with_name(f"{file.name.split('.')[0]}-{vocabulary}.npz")
+
+
+def _open(source: str, column: str | None, shares: tuple[float, float, float] | None) -> Source:
+    """The SMILES, with a bar for every file that has to be downloaded."""
+    from catnf.tasks.molecules.sources import open_source
+
+    bars: dict[str, TaskID] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=messages)
+
+    def show(name: str, done: int, total: int) -> None:
+        if name not in bars:
+            progress.start()  # the second time it does nothing
+            bars[name] = progress.add_task(f"Downloading {name}")
+        progress.update(bars[name], completed=done, total=total or None)
+
+    try:
+        return open_source(source, column, shares, show)
+    except KeyboardInterrupt:
+        progress.stop()
+        messages.print("Stopped; the same command goes on from here.")
+        raise typer.Exit(130) from None
+    finally:
+        if bars:
+            progress.stop()
+
+
+def _tell(summary: Summary, path: Path, refused: Path, seconds: float) -> None:
+    for name, count in summary.counts.items():
+        unlike = count - summary.valid[name]
+        note = f", {unlike:,} of them not valid without charges" if unlike else ""
+        altered = summary.altered[name]
+        note += f", {altered:,} with other hydrogens than written" if altered else ""
+        messages.print(f"{name}: {count:,} molecules{note}")
+        for reason, times in sorted(summary.refused[name].items(), key=lambda pair: -pair[1]):
+            messages.print(f"  not used: {times:,} ({reason})")
+    atoms, bonds = summary.largest
+    messages.print(f"Atoms {' '.join(summary.atoms)}; at most {atoms} atoms and {bonds} bonds in a molecule.")
+    messages.print(f"Split: {summary.rule}.")
+    if any(summary.refused.values()):
+        messages.print(f"Lines that are not used: {refused}")
+    messages.print(f"{path.stat().st_size:,} bytes in {seconds:.0f} s.")
