@@ -189,6 +189,13 @@ def test_pictures_may_name_nodes(tmp_path: Path) -> None:
     assert (tmp_path / "True.png").read_bytes() != (tmp_path / "False.png").read_bytes()
 
 
+def test_samples_are_drawn(run: Path, tmp_path: Path) -> None:
+    done = catnf("sample", run, "-n", 3, "--device=cpu", "--grid", tmp_path / "grid.png", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4
+    assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_color_command(run: Path, tmp_path: Path) -> None:
     (tmp_path / "graph.txt").write_text("a b\nb c\nc a\n")
     picture = tmp_path / "graph.png"

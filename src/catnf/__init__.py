@@ -5,10 +5,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from catnf.coloring import color_graph
     from catnf.fitted import FittedModel, bundled_names, load
+    from catnf.interpolation import interpolate_molecules
+    from catnf.molecules import sample_molecules, score_molecules
 
 __version__ = "0.1.0"
 
-__all__ = ["FittedModel", "__version__", "bundled_names", "color_graph", "load"]
+__all__ = [
+    "FittedModel",
+    "__version__",
+    "bundled_names",
+    "color_graph",
+    "interpolate_molecules",
+    "load",
+    "sample_molecules",
+    "score_molecules",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +32,12 @@ def __getattr__(name: str) -> Any:
         from catnf.coloring import color_graph
 
         return color_graph
+    if name in ("sample_molecules", "score_molecules"):
+        from catnf import molecules
+
+        return getattr(molecules, name)
+    if name == "interpolate_molecules":
+        from catnf.interpolation import interpolate_molecules
+
+        return interpolate_molecules
     raise AttributeError(f"module 'catnf' has no attribute {name!r}")

@@ -27,7 +27,7 @@ class EvaluationOptions:
     attempted: int = 1000  # examples that are tried several times where a task counts attempts
     temperature: float = 1.0  # of the generated samples
     seed: int = 0
-    chunk: int = 4_194_304  # pairs of elements that are processed at once, over examples and draws
+    chunk: int = 4_194_304  # pairs of elements at once, over examples and draws; on a GPU eight times as many
 
     def __post_init__(self) -> None:
         for name in ("examples", "samples", "attempted", "chunk"):
@@ -55,7 +55,7 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     start = time.monotonic()
     x = fitted.task.evaluation(options.split, options.examples)
     ctx = fitted.task.evaluation_context(options.split, options.examples)
-    at_once = max(1, options.chunk // ctx.elements**2)
+    at_once = max(1, _pairs_at_once(fitted, options) // ctx.elements**2)
     nats = fitted.log_prob(x, options.samples, options.seed, at_once, ctx)
     single = nats if fitted.model.exact else fitted.log_prob(x, 1, options.seed, at_once, ctx)
     elements = ctx.counts(nats)
@@ -76,10 +76,9 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     if options.generated:
         given = fitted.task.measured_context(options.split, options.generated)
         samples = fitted.sample(given.batch, options.seed, options.temperature, ctx=given)
-        for name, share in fitted.task.sample_metrics(samples, given).items():
-            metrics[name] = share
-            intervals[name] = _share_interval(share, len(samples))
-            n[name] = len(samples)
+        for name, (share, count) in fitted.task.sample_shares(samples, given).items():
+            metrics[name], n[name] = share, count
+            intervals[name] = _share_interval(share, count)
     if options.generated and fitted.task.attempts:
         several = min(options.examples, options.generated, options.attempted)
         contexts = fitted.task.measured_context(options.split, several)
@@ -110,7 +109,7 @@ def best_of(fitted: FittedModel, ctx: Context, options: EvaluationOptions) -> di
     most = max(fitted.task.attempts)
     valid = torch.empty(ctx.batch, dtype=torch.int64)
     # Inverting takes more memory than scoring.
-    at_once = max(1, options.chunk // (8 * most * ctx.elements**2))
+    at_once = max(1, _pairs_at_once(fitted, options) // (8 * most * ctx.elements**2))
     for start in range(0, ctx.batch, at_once):
         piece = ctx.select(start, start + at_once).repeat(most)
         drawn = fitted.sample(
@@ -119,6 +118,10 @@ def best_of(fitted: FittedModel, ctx: Context, options: EvaluationOptions) -> di
         valid[start : start + at_once] = fitted.task.valid(drawn, piece).view(-1, most).sum(1)
     counts = valid.tolist()
     return {n: sum(success(most, c, n) for c in counts) / len(counts) for n in fitted.task.attempts}
+
+
+def _pairs_at_once(fitted: FittedModel, options: EvaluationOptions) -> int:
+    return options.chunk * (8 if fitted.device.type == "cuda" else 1)
 
 
 def success(samples: int, valid: int, attempts: int) -> float:

@@ -131,6 +131,17 @@ def write_bytes(path: str | Path, content: bytes) -> None:
     _write_all(path, [(path, content)])
 
 
+def temporary_path(target: Path) -> Path:
+    """A new name beside `target`, for a file that is moved there when it is complete."""
+    return target.with_name(f"{_TEMPORARY}{secrets.token_hex(4)}-{target.name}")
+
+
+def cannot_write(path: Path, error: OSError) -> StorageError:
+    """What to tell a user of an error while writing `path`."""
+    fix = _FIXES.get(error.errno or 0, "check the path")
+    return StorageError(f"Cannot write {path}: {error.strerror or error}; {fix}.")
+
+
 def _encode_header(header: Mapping[str, object]) -> str:
     if "format" in header:
         raise InputError("The header has a key 'format', which is reserved for the version; rename it.")
@@ -178,7 +189,7 @@ def _write_all(path: Path, contents: Iterable[tuple[Path, bytes]]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for target, content in contents:
-            temporary = target.with_name(f"{_TEMPORARY}{secrets.token_hex(4)}-{target.name}")
+            temporary = temporary_path(target)
             staged.append((temporary, target))
             with open(temporary, "xb") as file:
                 file.write(content)
@@ -188,8 +199,7 @@ def _write_all(path: Path, contents: Iterable[tuple[Path, bytes]]) -> None:
             os.replace(temporary, target)
         _sync_folder(path.parent)
     except OSError as error:
-        fix = _FIXES.get(error.errno or 0, "check the path")
-        raise StorageError(f"Cannot write {path}: {error.strerror or error}; {fix}.") from error
+        raise cannot_write(path, error) from error
     finally:
         for temporary, _ in staged:
             with suppress(OSError):

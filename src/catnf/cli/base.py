@@ -71,6 +71,11 @@ def is_helper() -> bool:
     return distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0
 
 
+def is_launched_helper() -> bool:
+    """The same, before the processes know each other."""
+    return any(os.environ.get(name, "0") != "0" for name in ("RANK", "LOCAL_RANK"))
+
+
 def _version(asked: bool) -> None:
     if asked:
         print(__version__)
@@ -85,9 +90,15 @@ def _options(
 
 
 def chosen_device(asked: str) -> torch.device:
+    """Where to compute; of several processes of a machine that `torchrun` started each has its own GPU."""
     if asked == "cuda" and not torch.cuda.is_available():
         raise InputError("Device cuda was asked for, but torch sees no GPU; use --device cpu.")
-    return torch.device("cuda" if asked != "cpu" and torch.cuda.is_available() else "cpu")
+    if asked == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    own = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    if own > 0:
+        torch.cuda.set_device(own)  # kernels go where this points, not where their tensors are
+    return torch.device("cuda", own) if own else torch.device("cuda")
 
 
 def typed_command() -> str:

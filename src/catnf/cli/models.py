@@ -20,6 +20,7 @@ from catnf.cli.base import (
     app,
     chosen_device,
     is_helper,
+    is_launched_helper,
     messages,
     typed_command,
 )
@@ -45,9 +46,22 @@ def list_(as_json: AsJson = False) -> None:
 
 @app.command()
 def train(
-    name: Annotated[str, typer.Argument(help="An experiment's name (see `catnf list`) or a YAML file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="An experiment's name (see `catnf list`), a YAML file, or molecules, with --smiles."
+        ),
+    ],
     overrides: Overrides = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run.")] = None,
+    smiles: Annotated[
+        Path | None, typer.Option(help="Molecules of your own to learn from: .smi, .txt, .csv, .tsv.")
+    ] = None,
+    vocabulary: Annotated[
+        Literal["neutral", "charged"] | None,
+        typer.Option(help="Of --smiles, as in `catnf data molecules`; default: neutral."),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Of a table of --smiles.")] = None,
     seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
     device: Device = "auto",
     devices: Annotated[int, typer.Option(help="Processes on a machine, one per device.")] = 1,
@@ -68,6 +82,12 @@ def train(
     from catnf.training.run import RunOptions
     from catnf.training.run import train as run
 
+    if smiles is not None or vocabulary is not None or column is not None or name == "molecules":
+        from catnf.cli.molecules import own_molecules
+
+        silent = quiet or is_launched_helper()
+        name, own = own_molecules(name, smiles, vocabulary or "neutral", column, silent)
+        overrides = [*own, *(overrides or ())]
     experiment = load_experiment(name, overrides or ())
     folder = output or Path("runs") / experiment.name / f"seed-{seed}"
     options = RunOptions(
@@ -113,6 +133,10 @@ def evaluate(
         f"Scoring {examples} examples with {samples} draws each and drawing {generated} samples "
         f"on {fitted.device.type} ..."
     )
+    if generated:
+        from catnf.cli.molecules import read_known
+
+        read_known(fitted.task)
     evaluation = measure(fitted, options)
     outcome = record(fitted, evaluation, typed_command())
     if as_json:
@@ -141,16 +165,35 @@ def sample(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="CSV file instead of the screen.")
     ] = None,
+    grid: Annotated[
+        Path | None, typer.Option(help="PNG file to draw the first molecules or colorings into.")
+    ] = None,
     temperature: Annotated[float, typer.Option(help="1 is the model itself, less is safer.")] = 1.0,
+    largest: Annotated[
+        bool, typer.Option("--largest", help="Of molecules the largest connected fragment.")
+    ] = False,
+    valid_only: Annotated[
+        bool,
+        typer.Option("--valid-only", help="Of molecules those only that are valid, as many as asked for."),
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="For the same samples again.")] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Draw examples from a trained model."""
+    from catnf.cli.sampling import Outputs, check_plain_options, draw_colored, write_molecules
     from catnf.fitted import load
+    from catnf.molecules import SamplingOptions
     from catnf.storage import write_text
+    from catnf.tasks.molecules import Molecules
 
+    if grid is not None and grid.suffix.lower() != ".png":
+        raise InputError(f"The picture is {grid}; give a name that ends in .png.")
     fitted = load(name, chosen_device(device))
+    if isinstance(fitted.task, Molecules):
+        options = SamplingOptions(count, seed, temperature, largest, valid_only)
+        return write_molecules(fitted, options, Outputs(output, grid, as_json))
+    check_plain_options(fitted, largest, valid_only, grid)
     if count < 1:
         raise InputError(f"The number of samples is {count}; give at least 1.")
     ctx = fitted.sample_context(count, seed)
@@ -160,6 +203,8 @@ def sample(
     lines = [",".join(line) for line in (header, *rows)]
     if output is not None:
         write_text(output, "\n".join(lines) + "\n")
+    if grid is not None:
+        draw_colored(grid, drawn, ctx)
     if as_json:
         told: dict[str, object] = {"n": count, "metrics": metrics}
         print(json.dumps(told | ({"output": str(output)} if output else {"samples": drawn.tolist()})))

@@ -1,4 +1,4 @@
-"""Commands for molecules: make the data."""
+"""Making data of molecules, for the command `data molecules` and on the way to a training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -23,8 +25,9 @@ from catnf.cli.base import AsJson, data, messages
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
-    from catnf.tasks.molecules.preparation import Summary
+    from catnf.tasks.molecules.preparation import Kind, Summary
     from catnf.tasks.molecules.sources import Source
+    from catnf.tasks.task import Task
 
 
 @data.command("molecules")
@@ -52,7 +55,7 @@ def make_molecules(
     as_json: AsJson = False,
 ) -> None:
     """Read molecules into a compact file; lines that cannot be used are listed beside it."""
-    from catnf.tasks.molecules.preparation import prepare, refused_path
+    from catnf.tasks.molecules.preparation import refused_path
     from catnf.tasks.molecules.sources import FINGERPRINTS, RDKIT
 
     path = output if output is not None else _default_path(source, vocabulary)
@@ -61,17 +64,7 @@ def make_molecules(
     if workers is not None and workers < 1:
         raise InputError(f"workers is {workers}; give at least 1.")
     started = time.monotonic()
-    lines = _open(source, column, shares)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    try:
-        with Progress(*columns, console=messages) as progress:
-            bar = progress.add_task("Reading molecules", total=len(lines))
-            summary = prepare(
-                lines, vocabulary, path, workers, lambda count: progress.update(bar, advance=count)
-            )
-    except KeyboardInterrupt:
-        messages.print(f"Stopped; {path} is not made.")
-        raise typer.Exit(130) from None
+    summary = _prepare(_open(source, column, shares), vocabulary, path, workers)
     if summary.fingerprint != FINGERPRINTS.get((source, vocabulary), summary.fingerprint):
         messages.print(f"These are not the molecules of published figures, which RDKit {RDKIT} read.")
     if as_json:
@@ -80,6 +73,112 @@ def make_molecules(
         return
     _tell(summary, path, refused_path(path), time.monotonic() - started)
     print(path)
+
+
+def own_molecules(
+    name: str, smiles: Path | None, vocabulary: Kind, column: str | None, quiet: bool
+) -> tuple[str, list[str]]:
+    """Make data of a user's molecules beside their file, unless they are there already.
+
+    Args:
+        name: an experiment with molecules, or `molecules` for the one of Zinc250k.
+        smiles: the user's file.
+        vocabulary: which atoms there are.
+        column: of a table.
+        quiet: say nothing.
+
+    Returns:
+        The experiment's name, and what to change in it to learn from these molecules.
+    """
+    from catnf.experiments import load_experiment
+    from catnf.molecules import DEFAULT_MODEL
+    from catnf.tasks.molecules import MoleculeTaskConfig
+    from catnf.tasks.molecules.archive import MoleculeData
+    from catnf.tasks.molecules.preparation import refused_path
+
+    if smiles is None:
+        what = (
+            "molecules is no experiment of its own"
+            if name == "molecules"
+            else "No file of molecules is named"
+        )
+        raise InputError(f"{what}; give molecules with --smiles mine.smi.")
+    named = DEFAULT_MODEL if name == "molecules" else name
+    if not isinstance(load_experiment(named).task, MoleculeTaskConfig):
+        raise InputError(f"--smiles is for molecules, but {name} has none; train molecules instead.")
+    started = time.monotonic()
+    path = _default_path(str(smiles), vocabulary)
+    source = _open(str(smiles), column, None)
+    summary = _prepare(source, vocabulary, path, None, quiet)
+    if not quiet:
+        _tell(summary, path, refused_path(path), time.monotonic() - started)
+    atoms, bonds = (max(2, most) for most in summary.largest)
+    sizes = MoleculeData.load(path, ["train"]).splits["train"].sizes
+    values = {
+        "name": f"molecules/{path.stem}",
+        "task.source": str(path.resolve()),  # so that the run goes on from any folder
+        "task.charges": vocabulary,
+        "task.atoms": list(summary.atoms),
+        "task.nodes": atoms,
+        "task.bonds": bonds,
+        "task.groups": size_groups(sizes, atoms),
+    }
+    # JSON is YAML, in which numbers and colons in names are quoted.
+    return named, [f"{field}={json.dumps(value)}" for field, value in values.items()]
+
+
+def size_groups(sizes: NDArray[np.uint8], largest: int) -> list[int]:
+    """Sizes up to which molecules are padded together: the quarters, where they are apart.
+
+    >>> size_groups(np.array([10] * 5 + [20] * 5 + [21] * 5 + [38], dtype=np.uint8), 38)
+    [10, 20, 21]
+    """
+    quarters = np.quantile(sizes, [0.25, 0.5, 0.75], method="higher").astype(int).tolist()
+    return sorted({size for size in quarters if 2 <= size < largest})
+
+
+def read_known(task: Task) -> None:
+    """Read the training molecules, beside which samples are new or not, and show how far that is."""
+    from catnf.tasks.cores import available_cores
+    from catnf.tasks.molecules import Molecules
+
+    if not isinstance(task, Molecules):
+        return
+    progress = _bar()
+    bars: list[TaskID] = []
+
+    def show(done: int, total: int) -> None:
+        if not bars:
+            progress.start()
+            bars.append(progress.add_task("Reading training molecules, once", total=total))
+        progress.update(bars[0], completed=done)
+
+    try:
+        task.known(show, available_cores())
+    finally:
+        if bars:
+            progress.stop()
+
+
+def _prepare(
+    source: Source, vocabulary: Kind, path: Path, workers: int | None, quiet: bool = False
+) -> Summary:
+    from catnf.tasks.molecules.preparation import prepare
+
+    try:
+        with _bar(quiet) as progress:
+            bar = progress.add_task("Reading molecules", total=len(source))
+            return prepare(
+                source, vocabulary, path, workers, lambda count: progress.update(bar, advance=count)
+            )
+    except KeyboardInterrupt:
+        messages.print(f"Stopped; {path} is not made.")
+        raise typer.Exit(130) from None
+
+
+def _bar(quiet: bool = False) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=messages, disable=quiet)
 
 
 def _default_path(source: str, vocabulary: str) -> Path:

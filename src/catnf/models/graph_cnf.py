@@ -104,9 +104,14 @@ class GraphCNF(Model):
         return self.decode(GraphLatents(nodes, edges), ctx)
 
     @torch.no_grad()
-    def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
+    def encode(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> GraphLatents:
+        """One draw of the latents of graphs `x: [batch, nodes + pairs]`, from where `decode` leads back."""
         self.check(x, ctx)
-        back = self.decode(self._encode(x, ctx, generator)[0], ctx)
+        return self._encode(x, ctx, generator)[0]
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
+        back = self.decode(self.encode(x, ctx, generator), ctx)
         unconverged_roots(self)  # so that the next samples are not blamed for these
         return back
 

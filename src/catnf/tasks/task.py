@@ -122,6 +122,10 @@ class Task(ABC):
             ctx: what they were drawn with; needed where a sample means nothing without it.
         """
 
+    def sample_shares(self, x: Tensor, ctx: Context | None = None) -> dict[str, tuple[float, int]]:
+        """`sample_metrics`, each with the number of samples that it is a share of."""
+        return {name: (share, len(x)) for name, share in self.sample_metrics(x, ctx).items()}
+
 
 def positive_frequencies(frequencies: Tensor, floor: float = 1e-8) -> Tensor:
     """`frequencies: [categories]` with sum 1 and no zeros, in float32.

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from catnf.configuration import to_mapping
+from catnf.context import Context
 from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment
 from catnf.models.graph_cnf import GraphCNF
@@ -88,6 +89,17 @@ def test_statistics_are_those_of_the_training_molecules(task: Molecules) -> None
     assert sizes.tolist() == [0, 0, 20, 40, 20, 0, 20]
 
 
+def test_shares_say_of_how_many(task: Molecules) -> None:
+    pytest.importorskip("rdkit")
+    x, ctx = task.evaluation("test"), task.evaluation_context("test")
+    x = torch.cat([x, x[:2]])
+    x[0, 6:] = 0  # no bonds: three pieces
+    shares = task.sample_shares(x, Context(7, 6, torch.cat([ctx.mask, ctx.mask[:2]])))  # type: ignore[list-item]
+    assert shares["validity"] == (pytest.approx(6 / 7), 7)
+    assert shares["uniqueness"] == (pytest.approx(5 / 6), 6)
+    assert shares["novelty"] == (0.0, 6)
+
+
 def test_files_that_do_not_fit_are_refused(path: Path, tmp_path: Path) -> None:
     generator = torch.Generator()
     other = MoleculeTaskConfig(source=str(path), nodes=6, bonds=7)
@@ -144,7 +156,7 @@ def test_train_evaluate_and_sample_commands(path: Path, tmp_path: Path) -> None:
     (tmp_path / "away.npz").rename(path)
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
-    assert header == "smiles,valid"
+    assert header == "smiles,valid,bits_per_node"
     assert len(rows) == 20
 
 

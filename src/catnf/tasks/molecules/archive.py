@@ -29,7 +29,7 @@ FORMAT_VERSION = 1
 PADDING = 255
 """Stands where a molecule has no atom."""
 
-_UNREADABLE = (
+UNREADABLE = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
 )  # what numpy raises for files that are damaged or something else
@@ -215,7 +215,7 @@ class MoleculeData:
                 about = dict(header["about"])
         except FileNotFoundError as error:
             raise StorageError(f"There is no file {path}; make it with catnf data molecules.") from error
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             if isinstance(error, StorageError):
                 raise
             raise StorageError(f"{path} cannot be read as molecules; make it again.") from error

@@ -95,6 +95,17 @@ def strict_smiles(graph: MolecularGraph, vocabulary: Vocabulary) -> str | None:
         return None if Chem.MolFromSmiles(smiles) is None else smiles
 
 
+def loose_smiles(graph: MolecularGraph, vocabulary: Vocabulary) -> str:
+    """A SMILES of any graph, valid or not, its parts separated by dots; of a valid one not the canonical one.
+
+    RDKit may be unable to read it again, and then `Chem.MolFromSmiles(smiles, sanitize=False)` can.
+    """
+    with quiet():
+        mol = to_mol(graph, vocabulary)
+        mol.UpdatePropertyCache(strict=False)  # counts hydrogens, which SMILES need
+        return str(rdkit().MolToSmiles(mol))
+
+
 def canonical_smiles(smiles: str) -> str | None:
     """What RDKit writes for a SMILES, or None where it cannot be read.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,9 @@ from catnf.tasks.molecules.archive import PADDING, MoleculeArchive, MoleculeData
 from catnf.tasks.molecules.sources import dataset_path
 from catnf.tasks.molecules.vocabulary import BONDS, MolecularGraph, Vocabulary
 from catnf.tasks.task import Part, Split, Task, positive_frequencies
+
+if TYPE_CHECKING:
+    from catnf.tasks.molecules.metrics import Known
 
 
 class Tables(NamedTuple):
@@ -199,20 +203,37 @@ class Molecules(Task):
             found.append(MolecularGraph(row[:size], bonds))
         return found
 
-    def sample_rows(self, x: Tensor, ctx: Context) -> tuple[list[str], list[list[str]]]:
-        """A row for each molecule: its SMILES, empty where it is not valid, and whether it is."""
-        from catnf.tasks.molecules.metrics import read_graphs
-
-        readings = read_graphs(self.graphs(x, ctx), self.vocabulary)
-        return ["smiles", "valid"], [[r.strict or "", str(r.strict is not None).lower()] for r in readings]
-
     def sample_metrics(self, x: Tensor, ctx: Context | None = None) -> dict[str, float]:
-        """`validity` and others, by the protocols of `catnf.tasks.molecules.metrics`."""
+        """`validity` and others, by the protocols of `catnf.tasks.molecules.metrics`.
+
+        Novelty is among them where there is a file of training molecules.
+        """
+        return {name: share for name, (share, _) in self.sample_shares(x, ctx).items()}
+
+    def sample_shares(self, x: Tensor, ctx: Context | None = None) -> dict[str, tuple[float, int]]:
         from catnf.tasks.molecules.metrics import read_graphs, sample_metrics
 
         assert ctx is not None
-        shares = sample_metrics(read_graphs(self.graphs(x, ctx), self.vocabulary))
-        return {name: share.value for name, share in shares.items()}
+        readings = read_graphs(self.graphs(x, ctx), self.vocabulary)
+        return {
+            name: (share.value, share.n) for name, share in sample_metrics(readings, self.known()).items()
+        }
+
+    def known(
+        self, progress: Callable[[int, int], None] = lambda done, total: None, workers: int = 1
+    ) -> Known | None:
+        """Hashes of the training molecules, to tell which samples are new; `None` without a file of them.
+
+        The first time this takes a while, which `progress` is told about; more than one of `workers` are for
+        programs whose main module can be imported again.
+        """
+        from catnf.tasks.molecules.known import known_hashes
+
+        try:
+            archive, path = self._archive("train"), dataset_path(self.source, self.kind)
+            return known_hashes(path, archive, self.vocabulary, progress, workers)
+        except StorageError:
+            return None
 
     def _archive(self, split: str) -> MoleculeArchive:
         if split not in self._splits:

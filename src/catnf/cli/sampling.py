@@ -1,0 +1,190 @@
+"""Samples for people: molecules as a stream of lines, and pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Hashable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from catnf.cli.base import messages
+from catnf.context import Context, GraphContext
+from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.fitted import FittedModel
+    from catnf.lines import LineFile
+    from catnf.molecules import SampledMolecule, SamplingOptions
+
+_HEADER = "smiles,valid,bits_per_node"
+_MOST_MOLECULES = 40  # of a picture
+_MOST_GRAPHS = 16
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where samples go."""
+
+    file: Path | None  # instead of the screen
+    grid: Path | None  # picture of the first ones
+    as_json: bool  # one JSON object on the screen and nothing else
+
+
+@dataclass
+class Tally:
+    """What has been drawn so far."""
+
+    written: int = 0  # molecules
+    drawn: int = 0  # molecules that were drawn for them
+    valid: int = 0  # of those that were drawn
+    bits: float = 0.0  # per node, summed over those that are written
+
+
+def write_molecules(fitted: FittedModel, options: SamplingOptions, outputs: Outputs) -> None:
+    """Draw molecules and write them as they come.
+
+    Of several processes that `torchrun` started each draws its part, into a file of its own.
+    """
+    from catnf.lines import LineFile
+
+    options, outputs = _own_part(options, outputs)
+    tally, kept = Tally(), []
+    with ExitStack() as stack:
+        file = None if outputs.file is None else stack.enter_context(LineFile(outputs.file))
+        try:
+            kept = _stream(fitted, options, outputs, file, tally)
+        except KeyboardInterrupt:
+            messages.print(_stopped(file, tally))
+            raise typer.Exit(130) from None
+        except InputError as error:
+            if file is None or not tally.written:
+                raise
+            raise InputError(f"{error} Those found are in {file.keep()}.") from error
+        if file is not None:
+            file.finish()
+    _tell(options, outputs, tally, kept)
+    if outputs.grid is not None:
+        from catnf.molecules import molecule_task
+        from catnf.tasks.molecules.drawing import draw_graphs
+
+        shown = kept[:_MOST_MOLECULES]
+        legends = [f"{molecule.bits_per_node:.2f} bits/atom" for molecule in shown]
+        graphs = [molecule.graph for molecule in shown]
+        draw_graphs(outputs.grid, graphs, molecule_task(fitted).vocabulary, legends)
+
+
+def _stream(
+    fitted: FittedModel, options: SamplingOptions, outputs: Outputs, file: LineFile | None, tally: Tally
+) -> list[SampledMolecule]:
+    """Draw and write; give back the first molecules, or all of them where they become one JSON object."""
+    from catnf.molecules import stream_molecules
+
+    whole = outputs.as_json and file is None
+    kept: list[SampledMolecule] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # On the screen a bar would run between the lines.
+    with Progress(*columns, console=messages, disable=options.process > 0 or file is None) as progress:
+        bar = progress.add_task("Drawing molecules", total=options.count)
+        _put([_HEADER], file, whole)
+        for chunk in stream_molecules(fitted, options):
+            lines = [
+                f"{molecule.smiles},{str(molecule.valid).lower()},{molecule.bits_per_node:.4f}"
+                for molecule in chunk.molecules
+            ]
+            _put(lines, file, whole)
+            tally.written += len(lines)
+            tally.drawn += chunk.drawn
+            tally.valid += chunk.valid
+            tally.bits += sum(molecule.bits_per_node for molecule in chunk.molecules)
+            kept += chunk.molecules if whole else chunk.molecules[: max(0, _MOST_MOLECULES - len(kept))]
+            progress.update(bar, completed=tally.written)
+    return kept
+
+
+def _put(lines: list[str], file: LineFile | None, whole: bool) -> None:
+    if file is not None:
+        file.write(lines)
+    elif lines and not whole:
+        print("\n".join(lines), flush=True)
+
+
+def _own_part(options: SamplingOptions, outputs: Outputs) -> tuple[SamplingOptions, Outputs]:
+    """What this process does, of those that `torchrun` started; the first one draws the picture."""
+    process, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if processes == 1:
+        return options, outputs
+    if outputs.file is None:
+        raise InputError(f"{processes} processes cannot share the screen; give a file with -o out.csv.")
+    if options.count < processes:
+        raise InputError(
+            f"{options.count} samples are fewer than the {processes} processes; start fewer of them."
+        )
+    count = options.count // processes + (process < options.count % processes)
+    name = f"{outputs.file.stem}-{process + 1:05d}-of-{processes:05d}{outputs.file.suffix}"
+    shard = replace(outputs, file=outputs.file.with_name(name), grid=None if process else outputs.grid)
+    return replace(options, count=count, process=process), shard
+
+
+def _stopped(file: LineFile | None, tally: Tally) -> str:
+    if file is None or not tally.written:
+        return "Stopped; nothing is written." if file is not None else "Stopped."
+    return f"Stopped; the {tally.written:,} molecules that are complete are in {file.keep()}."
+
+
+def _tell(options: SamplingOptions, outputs: Outputs, tally: Tally, kept: list[SampledMolecule]) -> None:
+    metrics = {"validity": tally.valid / tally.drawn, "bits_per_node": tally.bits / tally.written}
+    if outputs.as_json:
+        told: dict[str, object] = {"n": tally.written, "drawn": tally.drawn, "metrics": metrics}
+        told |= {"output": str(outputs.file)} if outputs.file else {"samples": [_plain(m) for m in kept]}
+        print(json.dumps(told))
+        return
+    where = "" if outputs.file is None else f"{outputs.file}: "
+    what = "largest fragments" if options.largest else "molecules"
+    messages.print(
+        f"{where}{tally.drawn:,} {what} drawn, {tally.valid:,} of them valid ({metrics['validity']:.1%})"
+        + (f"; the first {tally.written:,} valid ones are given." if options.valid_only else ".")
+    )
+    messages.print(", ".join(f"{key} {value:.4f}" for key, value in metrics.items()))
+
+
+def _plain(molecule: SampledMolecule) -> dict[str, object]:
+    return {name: value for name, value in asdict(molecule).items() if name != "graph"}
+
+
+def check_plain_options(fitted: FittedModel, largest: bool, valid_only: bool, grid: Path | None) -> None:
+    """Refuse options that need molecules, or a picture, for a model that has none."""
+    from catnf.tasks.coloring.data import GraphColoring
+
+    if largest or valid_only:
+        option = "--largest" if largest else "--valid-only"
+        raise InputError(f"{option} is for molecules, but {fitted.experiment.name} has none; leave it out.")
+    if grid is not None and not isinstance(fitted.task, GraphColoring):
+        raise InputError(
+            f"--grid draws molecules and colorings, but {fitted.experiment.name} has neither; leave it out."
+        )
+
+
+def draw_colored(path: Path, x: Tensor, ctx: Context) -> None:
+    """Draw the first colored graphs of samples `x: [batch, nodes]`."""
+    from catnf.tasks.coloring.data import conflicts
+    from catnf.tasks.coloring.drawing import draw_colorings
+    from catnf.tasks.coloring.files import networkx
+
+    assert isinstance(ctx, GraphContext)
+    nx = networkx()
+    shown, few = x[:_MOST_GRAPHS], ctx.select(0, _MOST_GRAPHS)
+    sizes = few.counts(shown).tolist()
+    graphs: dict[str, tuple[Any, dict[Hashable, int]]] = {}
+    for index, wrong in enumerate(conflicts(shown, few).tolist()):
+        graph = nx.empty_graph(sizes[index])
+        graph.add_edges_from(few.edges[index].triu().nonzero().tolist())
+        title = f"{index + 1}: " + (f"conflicts {wrong}" if wrong else "valid")
+        graphs[title] = (graph, dict(enumerate(shown[index].tolist())))
+    draw_colorings(path, graphs)

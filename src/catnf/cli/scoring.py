@@ -1,0 +1,161 @@
+"""Commands that look at given molecules: score, interpolate."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from catnf.cli.base import AsJson, Device, app, chosen_device, messages
+from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.molecules import ScoredMolecule
+
+_MOST_LISTED = 20  # lines that are not used, on the screen
+
+Line = tuple[int, "ScoredMolecule"]  # a molecule with its number of a line
+
+Model = Annotated[str | None, typer.Option(help="A bundled model, a run's folder or a file.")]
+
+
+@app.command()
+def score(
+    file: Annotated[Path, typer.Argument(help="SMILES: .smi, .txt, .csv, .tsv, maybe .gz or .xz.")],
+    model: Model = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="CSV file instead of the screen.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Of a table; default: smiles.")] = None,
+    samples: Annotated[int, typer.Option(help="Draws of the bound for a molecule; more tighten it.")] = 10,
+    seed: Annotated[int, typer.Option()] = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Tell how likely molecules are, the most unusual first; lines that cannot be used are listed."""
+    from catnf.molecules import molecule_model, score_molecules
+    from catnf.storage import write_text
+    from catnf.tasks.cores import available_cores
+    from catnf.tasks.molecules.files import read_smiles_file
+    from catnf.tasks.molecules.preparation import refused_path
+
+    fitted = molecule_model(model, chosen_device(device))
+    rows = read_smiles_file(file, column)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=messages) as progress:
+            bar = progress.add_task("Scoring molecules", total=len(rows.smiles))
+            scored = score_molecules(
+                rows.smiles,
+                fitted,
+                samples,
+                seed,
+                progress=lambda count: progress.update(bar, advance=count),
+                workers=available_cores(),
+            )
+    except KeyboardInterrupt:
+        messages.print("Stopped; nothing is written.")
+        raise typer.Exit(130) from None
+    lines = list(zip(rows.lines.tolist(), scored, strict=True))
+    used = sorted((line for line in lines if not line[1].problem), key=lambda line: -line[1].bits_per_node)
+    refused = [line for line in lines if line[1].problem]
+    if not used:
+        number, first = refused[0]
+        raise InputError(
+            f"{file} has no molecule that can be scored; the first is on line {number}: {first.problem}."
+        )
+    if output is not None:
+        write_text(output, _table(used))
+        if refused:
+            write_text(refused_path(output), _refused_table(refused))
+    elif not as_json:
+        print(_table(used), end="")
+    if as_json:
+        print(json.dumps(_summary(used, refused, output)))
+        return
+    _list_refused(refused)
+    if refused and output is not None:
+        messages.print(f"Lines that are not used: {refused_path(output)}")
+    mean = sum(molecule.bits_per_node for _, molecule in used) / len(used)
+    messages.print(
+        f"{len(used):,} molecules scored, {len(refused):,} lines not used; bits per node from "
+        f"{used[-1][1].bits_per_node:.3f} to {used[0][1].bits_per_node:.3f}, {mean:.3f} on average."
+    )
+
+
+@app.command()
+def interpolate(
+    first: Annotated[str, typer.Argument(help="SMILES where the path begins.")],
+    second: Annotated[str, typer.Argument(help="SMILES where it ends.")],
+    model: Model = None,
+    steps: Annotated[int, typer.Option(help="Molecules on the path, both ends among them.")] = 8,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="PNG file to draw them into.")] = None,
+    seed: Annotated[int, typer.Option(help="Another one gives another path.")] = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Walk from one molecule to another through the model's latent space."""
+    from catnf.interpolation import interpolate_molecules
+    from catnf.molecules import molecule_model, molecule_task
+    from catnf.tasks.molecules.drawing import draw_graphs
+
+    if output is not None and output.suffix.lower() != ".png":
+        raise InputError(f"The picture is {output}; give a name that ends in .png.")
+    fitted = molecule_model(model, chosen_device(device))
+    path = interpolate_molecules(first, second, fitted, steps, seed)
+    if as_json:
+        told = [{"share": s.share, "smiles": s.smiles, "valid": s.valid} for s in path]
+        print(json.dumps({"path": told, "valid": sum(s.valid for s in path)}))
+    else:
+        for step in path:
+            print(f"{step.share:.3f}\t{step.smiles}\t{'valid' if step.valid else 'not valid'}")
+        messages.print(f"{sum(step.valid for step in path)} of {len(path)} are valid.")
+        if not all(step.reached for step in path):
+            messages.print("An end does not come back from its latents as it was; train the model longer.")
+    if output is not None:
+        legends = [f"{step.share:.0%}" for step in path]
+        draw_graphs(output, [s.graph for s in path], molecule_task(fitted).vocabulary, legends, columns=4)
+
+
+def _table(used: list[Line]) -> str:
+    rows = [
+        [number, molecule.smiles, f"{molecule.log_likelihood:.4f}", f"{molecule.bits_per_node:.4f}"]
+        for number, molecule in used
+    ]
+    return _csv(["line", "smiles", "log_likelihood", "bits_per_node"], rows)
+
+
+def _refused_table(refused: list[Line]) -> str:
+    rows = [[number, molecule.problem, molecule.smiles] for number, molecule in refused]
+    return _csv(["line", "reason", "smiles"], rows)
+
+
+def _csv(header: list[str], rows: list[list[object]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    return stream.getvalue()
+
+
+def _list_refused(refused: list[Line]) -> None:
+    for number, molecule in refused[:_MOST_LISTED]:
+        messages.print(f"line {number} is not used: {molecule.smiles[:60]!r}: {molecule.problem}")
+    if len(refused) > _MOST_LISTED:
+        messages.print(f"... and {len(refused) - _MOST_LISTED:,} more")
+
+
+def _summary(used: list[Line], refused: list[Line], output: Path | None) -> dict[str, object]:
+    told: dict[str, object] = {
+        "scored": len(used),
+        "bits_per_node": sum(molecule.bits_per_node for _, molecule in used) / len(used),
+        "refused": [{"line": n, "smiles": m.smiles, "reason": m.problem} for n, m in refused],
+    }
+    if output is not None:
+        return told | {"output": str(output)}
+    keys = ("smiles", "log_likelihood", "bits_per_node")
+    return told | {"molecules": [{"line": n, **{k: asdict(m)[k] for k in keys}} for n, m in used]}
