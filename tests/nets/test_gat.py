@@ -62,15 +62,18 @@ def test_news_travels_one_edge_a_layer(perturb: Callable[..., GraphAttention]) -
     assert (gradient[0, 3:, 0] == 0).all()
 
 
-def test_attention_is_an_average(seeded: Seeded) -> None:
-    layer = GraphAttentionLayer(HIDDEN, HEADS)
+@pytest.mark.parametrize("expansion", [1, 2])
+def test_attention_is_an_average(seeded: Seeded, expansion: int) -> None:
+    layer = GraphAttentionLayer(HIDDEN, HEADS, expansion)
     h = torch.randn(2, NODES, HIDDEN, generator=seeded(1))
     edges = torch.ones(2, NODES, NODES, dtype=torch.bool) & ~torch.eye(NODES, dtype=torch.bool)
     with torch.no_grad():  # one value for all, whatever the relation: any weights with sum 1 leave it alone
         layer.values.weight.zero_()
-        layer.values.register_parameter("bias", torch.nn.Parameter(torch.full((4 * HIDDEN,), 0.7)))
-        expected = layer.update(torch.nn.functional.gelu(torch.full((2, NODES, 2 * HIDDEN), 0.7)))
-        value, gate = expected.chunk(2, dim=-1)
+        layer.values.register_parameter(
+            "bias", torch.nn.Parameter(torch.full((2 * expansion * HIDDEN,), 0.7))
+        )
+        seen = torch.nn.functional.gelu(torch.full((2, NODES, expansion * HIDDEN), 0.7))
+        value, gate = layer.update.update(seen).chunk(2, dim=-1)
         torch.testing.assert_close(layer(h, edges), h + torch.sigmoid(gate) * (value - h))
 
 

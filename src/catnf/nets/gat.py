@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
 from catnf.kernels.neighbours import average_neighbours
+from catnf.nets.gated import GatedUpdate
 from catnf.nets.linear import AlignedLinear, lookup
 from catnf.nets.network import Network
 
@@ -31,18 +32,14 @@ class GraphAttentionLayer(nn.Module):
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
         self.values = nn.Linear(hidden, 2 * expansion * hidden, bias=False)  # as a neighbour, and to itself
         self.scores = AlignedLinear(hidden, 3 * heads)  # as the one who looks, as a neighbour, to itself
-        self.update = nn.Linear(expansion * hidden, 2 * hidden)
-        # Gates start nearly closed, so that a deep stack starts near the identity.
-        with torch.no_grad():
-            self.update.bias.zero_()
-            self.update.bias[hidden:] = -1.0
+        self.update = GatedUpdate(hidden, expansion * hidden)
 
     def forward(self, h: Tensor, adjacency: Tensor) -> Tensor:
         """`h: [batch, nodes, hidden]`; `adjacency: [batch, nodes, nodes]`, true where there is an edge."""
         normed = self.norm(h)
         mixed = average_neighbours(self.values(normed), self.scores(normed), adjacency, self.heads)
-        value, gate = self.update(mixed).chunk(2, dim=-1)
-        return h + torch.sigmoid(gate) * (value - h)
+        out: Tensor = self.update(h, mixed)
+        return out
 
 
 class GraphAttention(Network):
