@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -19,6 +22,14 @@ torch.set_num_threads(1)
 Seeded = Callable[[int], torch.Generator]
 Perturb = Callable[[nn.Module, float], nn.Module]
 Pad = Callable[[Tensor, int, float], Tensor]
+
+
+class Outcome(NamedTuple):
+    """What a command left."""
+
+    code: object
+    out: str
+    err: str
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -62,3 +73,23 @@ def pad() -> Pad:
         return torch.cat([values, tail], dim=1)
 
     return append
+
+
+@pytest.fixture
+def run_catnf(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Outcome]:
+    """Runs the command line in this process, in an empty folder."""
+    from catnf.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["catnf", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return Outcome(stopped.value.code or 0, captured.out, captured.err)
+
+    return call

@@ -17,7 +17,6 @@ import torch
 from safetensors.torch import save_file
 
 from catnf import __version__
-from catnf.cli import main
 from catnf.experiments import experiment_names
 
 OVERRIDES = ["task.size=4", "model.hidden=16", "model.heads=2", "model.blocks=1", "model.layers=2"]
@@ -37,19 +36,8 @@ Catnf = Callable[..., Outcome]
 
 
 @pytest.fixture
-def catnf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Catnf:
-    """Runs the command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["catnf", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(stopped.value.code or 0, captured.out, captured.err)
-
-    return call
+def catnf(run_catnf: Catnf) -> Catnf:
+    return run_catnf
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ pytest.importorskip("rdkit", reason="needs RDKit")
 
 import catnf.molecules
 from catnf import sample_molecules
-from catnf.cli import main
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, bundled_names, load
 from catnf.molecules import DEFAULT_MODEL, SampledChunk, SamplingOptions, stream_molecules
@@ -43,22 +42,6 @@ class Outcome(NamedTuple):
 
 
 Catnf = Callable[..., Outcome]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Catnf:
-    """Runs the command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["catnf", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(stopped.value.code or 0, captured.out, captured.err)
-
-    return call
 
 
 def python(*arguments: object, script: str = "") -> Outcome:
@@ -110,8 +93,8 @@ def test_train_makes_the_task_of_the_file(fitted: FittedModel, run: Path) -> Non
     assert fitted.task.vocabulary.atoms[:3] == ("C", "N", "O")
 
 
-def test_sample_to_a_file_and_a_picture(command: Catnf, run: Path, tmp_path: Path) -> None:
-    first = command("sample", run, "-n", 30, "--seed=1", "-o", "deep/out.csv", "--grid=out.png")
+def test_sample_to_a_file_and_a_picture(run_catnf: Catnf, run: Path, tmp_path: Path) -> None:
+    first = run_catnf("sample", run, "-n", 30, "--seed=1", "-o", "deep/out.csv", "--grid=out.png")
     assert (first.code, first.out) == (0, ""), first.err
     text = (tmp_path / "deep" / "out.csv").read_text()
     header, *lines = text.splitlines()
@@ -124,8 +107,8 @@ def test_sample_to_a_file_and_a_picture(command: Catnf, run: Path, tmp_path: Pat
     assert "30 molecules drawn" in first.err
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["deep", "out.csv", "out.png"]
-    assert command("sample", run, "-n", 30, "--seed=1").out == text, "the same seed gives the same samples"
-    told = json.loads(command("sample", run, "-n", 30, "--seed=1", "--json").out)
+    assert run_catnf("sample", run, "-n", 30, "--seed=1").out == text, "the same seed gives the same samples"
+    told = json.loads(run_catnf("sample", run, "-n", 30, "--seed=1", "--json").out)
     assert [sample["smiles"] for sample in told["samples"]] == [smiles for smiles, _, _ in rows]
     assert (told["n"], told["drawn"]) == (30, 30)
 
@@ -140,14 +123,14 @@ def test_chunks_have_seeds_of_their_own(fitted: FittedModel) -> None:
     assert [m.smiles for m in many[0]] != [m.smiles for m in many[1]]
 
 
-def test_largest_and_valid_only(fitted: FittedModel, command: Catnf, run: Path, tmp_path: Path) -> None:
+def test_largest_and_valid_only(fitted: FittedModel, run_catnf: Catnf, run: Path, tmp_path: Path) -> None:
     whole = sample_molecules(200, fitted, seed=2)
     pieces = sample_molecules(200, fitted, seed=2, largest=True)
     assert any("." in molecule.smiles for molecule in whole)
     assert not any("." in molecule.smiles for molecule in pieces)
     assert all(not molecule.valid for molecule in whole if "." in molecule.smiles)
     assert sum(molecule.valid for molecule in pieces) > sum(molecule.valid for molecule in whole) > 0
-    done = command("sample", run, "-n", 20, "--valid-only", "--seed=2", "-o", "valid.csv")
+    done = run_catnf("sample", run, "-n", 20, "--valid-only", "--seed=2", "-o", "valid.csv")
     assert "the first 20 valid ones are given" in done.err
     rows = (tmp_path / "valid.csv").read_text().splitlines()[1:]
     assert len(rows) == 20
@@ -156,12 +139,12 @@ def test_largest_and_valid_only(fitted: FittedModel, command: Catnf, run: Path, 
 
 @pytest.mark.parametrize("first", [0, 3])
 def test_next_to_nothing_is_valid(
-    command: Catnf, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+    run_catnf: Catnf, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     found = iter(["C"] * first)
     monkeypatch.setattr(catnf.molecules, "strict_smiles", lambda graph, vocabulary: next(found, None))
     monkeypatch.setattr(catnf.molecules, "_DRAWS_A_VALID", 50)
-    done = command("sample", run, "-n", 10, "--valid-only", "--seed=2", "-o", "valid.csv")
+    done = run_catnf("sample", run, "-n", 10, "--valid-only", "--seed=2", "-o", "valid.csv")
     assert_refused(done, f"Only {first} of", "samples are valid, too few to find 10")
     left = [path.name for path in tmp_path.iterdir()]
     assert left == (["valid.partial.csv"] if first else [])
@@ -170,14 +153,14 @@ def test_next_to_nothing_is_valid(
 
 
 def test_ctrl_c_keeps_what_is_complete(
-    command: Catnf, fitted: FittedModel, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_catnf: Catnf, fitted: FittedModel, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(fitted: FittedModel, options: SamplingOptions) -> Iterator[SampledChunk]:
         yield next(stream_molecules(fitted, SamplingOptions(5)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(catnf.molecules, "stream_molecules", stopped)
-    done = command("sample", run, "-n", 10, "-o", "out.csv")
+    done = run_catnf("sample", run, "-n", 10, "-o", "out.csv")
     assert done.code == 130
     assert "the 5 molecules that are complete are in out.partial.csv" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["out.partial.csv"]
@@ -185,20 +168,20 @@ def test_ctrl_c_keeps_what_is_complete(
 
 
 def test_every_process_writes_a_shard(
-    command: Catnf, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_catnf: Catnf, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     texts = []
     for rank, count in ((0, 4), (1, 3), (2, 3)):
         monkeypatch.setenv("RANK", str(rank))
         options = ("-n", 10, "--seed=5", "--device=cpu", "-o", "out.csv", "--grid", "out.png")
-        assert command("sample", run, *options).code == 0
+        assert run_catnf("sample", run, *options).code == 0
         texts.append((tmp_path / f"out-0000{rank + 1}-of-00003.csv").read_text().splitlines()[1:])
         assert len(texts[-1]) == count
     assert len({text[0] for text in texts}) == 3, "each has a seed stream of its own"
     assert len(list(tmp_path.iterdir())) == 4, "three shards and one picture"
-    assert_refused(command("sample", run, "-n", 10), "cannot share the screen")
-    assert_refused(command("sample", run, "-n", 2, "-o", "out.csv"), "2 samples are fewer than the 3")
+    assert_refused(run_catnf("sample", run, "-n", 10), "cannot share the screen")
+    assert_refused(run_catnf("sample", run, "-n", 2, "-o", "out.csv"), "2 samples are fewer than the 3")
 
 
 @pytest.fixture
@@ -211,8 +194,8 @@ def full_disk() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("full_disk")
-def test_a_full_disk_leaves_nothing(command: Catnf, run: Path, tmp_path: Path) -> None:
-    assert_refused(command("sample", run, "-n", 250, "-o", "out.csv"), "Cannot write out.csv")
+def test_a_full_disk_leaves_nothing(run_catnf: Catnf, run: Path, tmp_path: Path) -> None:
+    assert_refused(run_catnf("sample", run, "-n", 250, "-o", "out.csv"), "Cannot write out.csv")
     assert not list(tmp_path.iterdir())
 
 
@@ -227,22 +210,24 @@ def test_a_full_disk_leaves_nothing(command: Catnf, run: Path, tmp_path: Path) -
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_numbers_without_a_meaning(
-    command: Catnf, run: Path, tmp_path: Path, options: list[str], fragment: str
+    run_catnf: Catnf, run: Path, tmp_path: Path, options: list[str], fragment: str
 ) -> None:
-    assert_refused(command("sample", run, *options, "-o", "out.csv"), fragment)
+    assert_refused(run_catnf("sample", run, *options, "-o", "out.csv"), fragment)
     assert not list(tmp_path.iterdir())
 
 
-def test_models_that_do_not_fit(command: Catnf, tmp_path: Path) -> None:
+def test_models_that_do_not_fit(run_catnf: Catnf, tmp_path: Path) -> None:
     sets = "sets/shuffling/mixture"
     (tmp_path / "some.smi").write_text("CCO\n")
-    assert_refused(command("sample", sets, "--largest"), "--largest is for molecules")
-    assert_refused(command("sample", sets, "--grid=out.png"), "--grid draws molecules and colorings")
-    assert_refused(command("train", "molecules"), "give molecules with --smiles mine.smi")
-    assert_refused(command("train", sets, "--column=smiles"), "No file of molecules is named")
-    assert_refused(command("train", sets, "--smiles=some.smi"), "--smiles is for molecules")
+    assert_refused(run_catnf("sample", sets, "--largest"), "--largest is for molecules")
+    assert_refused(run_catnf("sample", sets, "--grid=out.png"), "--grid draws molecules and colorings")
+    assert_refused(run_catnf("train", "molecules"), "give molecules with --smiles mine.smi")
+    assert_refused(run_catnf("train", sets, "--column=smiles"), "No file of molecules is named")
+    assert_refused(run_catnf("train", sets, "--smiles=some.smi"), "--smiles is for molecules")
     (tmp_path / "salts.smi").write_text("CC.O\nCC.Cl\n")
-    assert_refused(command("train", "molecules", "--smiles=salts.smi"), "No molecule of salts.smi can train")
+    assert_refused(
+        run_catnf("train", "molecules", "--smiles=salts.smi"), "No molecule of salts.smi can train"
+    )
     if DEFAULT_MODEL not in bundled_names():
         with pytest.raises(InputError, match="is bundled yet; train one"):
             sample_molecules(1)

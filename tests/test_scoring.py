@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +14,6 @@ import torch
 pytest.importorskip("rdkit", reason="needs RDKit")
 
 from catnf import interpolate_molecules, score_molecules
-from catnf.cli import main
 from catnf.experiments import Experiment
 from catnf.fitted import FittedModel, load, save_model
 from catnf.flows.base import Logistic
@@ -37,22 +35,6 @@ class Outcome(NamedTuple):
 
 
 Catnf = Callable[..., Outcome]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Catnf:
-    """Runs the command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["catnf", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return Outcome(stopped.value.code or 0, captured.out, captured.err)
-
-    return call
 
 
 def assert_refused(done: Outcome, *fragments: str) -> None:
@@ -98,10 +80,10 @@ UNUSABLE = {
 }
 
 
-def test_score_names_lines_that_cannot_be_used(command: Catnf, model: Path, tmp_path: Path) -> None:
+def test_score_names_lines_that_cannot_be_used(run_catnf: Catnf, model: Path, tmp_path: Path) -> None:
     lines = [*USABLE, *UNUSABLE]
     (tmp_path / "some.smi").write_text("\n".join(lines) + "\n")
-    done = command("score", "some.smi", "--model", model, "-o", "out.csv", "--samples=2")
+    done = run_catnf("score", "some.smi", "--model", model, "-o", "out.csv", "--samples=2")
     assert (done.code, done.out) == (0, ""), done.err
     header, *rows = (tmp_path / "out.csv").read_text().splitlines()
     assert header == "line,smiles,log_likelihood,bits_per_node"
@@ -115,7 +97,7 @@ def test_score_names_lines_that_cannot_be_used(command: Catnf, model: Path, tmp_
         assert reason in done.err
     assert f"5 molecules scored, {len(UNUSABLE)} lines not used" in done.err
     assert len((tmp_path / "out.refused.csv").read_text().splitlines()) == 1 + len(UNUSABLE)
-    told = json.loads(command("score", "some.smi", "--model", model, "--json", "--samples=2").out)
+    told = json.loads(run_catnf("score", "some.smi", "--model", model, "--json", "--samples=2").out)
     assert [row["smiles"] for row in told["molecules"]] == [text for _, text, _, _ in found]
     assert [row["line"] for row in told["refused"]] == [6, 7, 8, 9, 10, 11, 12, 13, 14]
 
@@ -147,13 +129,13 @@ def test_ends_of_a_path_come_back_as_from_any_trip_through_the_latents(fitted: F
         ]
 
 
-def test_interpolate_command(command: Catnf, model: Path, tmp_path: Path) -> None:
-    done = command("interpolate", "CCN", "CCO", "--model", model, "--steps=3", "-o", "path.png")
+def test_interpolate_command(run_catnf: Catnf, model: Path, tmp_path: Path) -> None:
+    done = run_catnf("interpolate", "CCN", "CCO", "--model", model, "--steps=3", "-o", "path.png")
     assert done.code == 0, done.err
     assert [line.split("\t")[0] for line in done.out.splitlines()] == ["0.000", "0.500", "1.000"]
     assert "of 3 are valid" in done.err
     assert (tmp_path / "path.png").read_bytes().startswith(b"\x89PNG")
-    told = json.loads(command("interpolate", "CCN", "C", "--model", model, "--steps=2", "--json").out)
+    told = json.loads(run_catnf("interpolate", "CCN", "C", "--model", model, "--steps=2", "--json").out)
     assert [step["share"] for step in told["path"]] == [0.0, 1.0]
 
 
@@ -187,12 +169,12 @@ def test_paths_stay_where_samples_are(seeded: Callable[[int], torch.Generator]) 
     ids=lambda value: " ".join(value)[:50],
 )
 def test_bad_input(
-    command: Catnf, model: Path, tmp_path: Path, arguments: list[str], fragments: list[str]
+    run_catnf: Catnf, model: Path, tmp_path: Path, arguments: list[str], fragments: list[str]
 ) -> None:
     (tmp_path / "bad.csv").write_text("id,text\n1,CCO\n")
     (tmp_path / "empty.smi").write_text("\n")
     (tmp_path / "salts.smi").write_text("CC.O\nCC.Cl\n")
     (tmp_path / "some.smi").write_text("CCO\n")
     chosen = [] if any("--model" in argument for argument in arguments) else ["--model", model]
-    assert_refused(command(*arguments, *chosen), *fragments)
+    assert_refused(run_catnf(*arguments, *chosen), *fragments)
     assert len(list(tmp_path.iterdir())) == 4, "nothing is left behind"

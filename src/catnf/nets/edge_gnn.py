@@ -12,6 +12,7 @@ from catnf.context import JointContext
 from catnf.nets.gated import GatedUpdate
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
+from catnf.nets.readout import Readout
 from catnf.pairs import PairLayout, pair_layout, sum_of_ends, to_matrix
 
 
@@ -117,17 +118,7 @@ class EdgeGNN(Network):
         self.node_mix = nn.Linear(nodes, nodes, bias=False)
         self.edge_mix = nn.Linear(edges, edges, bias=False)
         self.layers = nn.ModuleList(EdgeLayer(nodes, edges, heads, all_pairs) for _ in range(layers))
-        self.node_norm = nn.LayerNorm(nodes, elementwise_affine=False)
-        self.edge_norm = nn.LayerNorm(edges, elementwise_affine=False)
-        self.node_gather = nn.Linear(nodes, nodes, bias=False)
-        self.edge_gather = nn.Linear(edges, edges, bias=False)
-        self.node_output, self.edge_output = (
-            AlignedLinear(nodes, outputs[0]),
-            AlignedLinear(edges, outputs[1]),
-        )
-        for output in (self.node_output, self.edge_output):
-            nn.init.normal_(output.weight, std=1e-2)  # a small start keeps every coupling near the identity
-            nn.init.zeros_(output.bias)
+        self.node_readout, self.edge_readout = Readout(nodes, outputs[0]), Readout(edges, outputs[1])
 
     def forward(self, nodes: Tensor, edges: Tensor, ctx: JointContext) -> tuple[Tensor, Tensor]:
         """Kept latents of nodes and edges to predictions for both."""
@@ -144,6 +135,4 @@ class EdgeGNN(Network):
         e = self.edge_mix(F.gelu(self.edge_input(torch.cat([edges, of_edges], dim=-1).to(dtype))))
         for layer in self.layers:
             v, e = layer(v, e, ctx, layout)
-        for_nodes: Tensor = self.node_output(F.gelu(self.node_gather(self.node_norm(v))))
-        for_edges: Tensor = self.edge_output(F.gelu(self.edge_gather(self.edge_norm(e))))
-        return for_nodes, for_edges
+        return self.node_readout(v), self.edge_readout(e)

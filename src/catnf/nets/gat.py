@@ -12,6 +12,7 @@ from catnf.kernels.neighbours import average_neighbours
 from catnf.nets.gated import GatedUpdate
 from catnf.nets.linear import AlignedLinear, lookup
 from catnf.nets.network import Network
+from catnf.nets.readout import Readout
 
 
 class GraphAttentionLayer(nn.Module):
@@ -79,11 +80,7 @@ class GraphAttention(Network):
         self.input = AlignedLinear(inputs + features, hidden - hidden // 4)
         self.mix = nn.Linear(hidden, hidden, bias=False)
         self.layers = nn.ModuleList(GraphAttentionLayer(hidden, heads, expansion) for _ in range(layers))
-        self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
-        self.gather = nn.Linear(hidden, hidden, bias=False)
-        self.output = AlignedLinear(hidden, outputs)
-        nn.init.normal_(self.output.weight, std=1e-2)  # a small start keeps every coupling near the identity
-        nn.init.zeros_(self.output.bias)
+        self.readout = Readout(hidden, outputs)
 
     def forward(self, kept: Tensor, ctx: Context) -> Tensor:
         """`kept: [batch, nodes, inputs]` to `[batch, nodes, outputs]`."""
@@ -97,5 +94,5 @@ class GraphAttention(Network):
         h = self.mix(F.gelu(torch.cat([self.input(h), lookup(self.degrees, degree)], dim=-1)))
         for layer in self.layers:
             h = layer(h, ctx.edges)
-        out: Tensor = self.output(F.gelu(self.gather(self.norm(h))))
+        out: Tensor = self.readout(h)
         return out

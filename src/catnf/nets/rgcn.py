@@ -11,6 +11,7 @@ from catnf.errors import InputError
 from catnf.nets.gated import GatedUpdate
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
+from catnf.nets.readout import Readout
 
 
 class RelationalLayer(nn.Module):
@@ -53,11 +54,7 @@ class RelationalGCN(Network):
         self.degrees = AlignedLinear(relations, hidden, bias=False)
         self.mix = nn.Linear(hidden, hidden, bias=False)
         self.layers = nn.ModuleList(RelationalLayer(hidden, relations) for _ in range(layers))
-        self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
-        self.gather = nn.Linear(hidden, hidden, bias=False)
-        self.output = AlignedLinear(hidden, outputs)
-        nn.init.normal_(self.output.weight, std=1e-2)  # a small start keeps every coupling near the identity
-        nn.init.zeros_(self.output.bias)
+        self.readout = Readout(hidden, outputs)
 
     def forward(self, kept: Tensor, ctx: Context) -> Tensor:
         """`kept: [batch, nodes, inputs]` to `[batch, nodes, outputs]`."""
@@ -69,5 +66,5 @@ class RelationalGCN(Network):
         relations = ctx.relations.to(dtype)
         for layer in self.layers:
             h = layer(h, relations)
-        out: Tensor = self.output(F.gelu(self.gather(self.norm(h))))
+        out: Tensor = self.readout(h)
         return out
