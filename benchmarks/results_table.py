@@ -24,7 +24,12 @@ COLORINGS = {
     "rnn-smallest-first": "autoregressive, smallest first",
     "vae": "variational auto-encoder",
 }
-SPEEDS = {"sets-h200": "one NVIDIA H200", "sets-cpu": "2 CPU cores"}
+SPEEDS = {
+    "sets-h200": "sets, one NVIDIA H200",
+    "sets-cpu": "sets, 2 CPU cores",
+    "coloring-small-h200": "small colorings, one NVIDIA H200",
+    "coloring-large-h200": "large colorings, one NVIDIA H200",
+}
 
 
 def quality(root: Path) -> str:
@@ -67,9 +72,12 @@ def speed(root: Path) -> str:
         _row(["", "batch", "training step", "authors' code", "sampling", "authors' code"]),
         _row(["---"] * 6),
     ]
-    for (name, title), theirs in zip(
-        SPEEDS.items(), _read(root / "results/bench/authors.json")["rows"], strict=True
-    ):
+    authors = [
+        row
+        for name in ("authors", "authors-coloring")
+        for row in _read(root / f"results/bench/{name}.json")["rows"]
+    ]
+    for (name, title), theirs in zip(SPEEDS.items(), authors, strict=True):
         ours = _read(root / f"results/bench/{name}.json")
         assert ours["n"] == theirs["n"], f"{name}: batches differ"
         cells = [title, str(ours["n"])]
