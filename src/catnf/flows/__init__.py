@@ -7,6 +7,7 @@ from catnf.flows.linear import InvertibleLinear
 from catnf.flows.masks import ChannelMask, ChessMask, Mask
 from catnf.flows.mixture import Mixture, mixture_logit, mixture_logit_inverse
 from catnf.flows.roots import Root, bracketed_newton
+from catnf.flows.rounds import Rounds, RoundStep
 from catnf.flows.step import FlowStep, affine_steps, mixture_steps
 from catnf.flows.transform import Sequential, Transform
 
@@ -24,6 +25,8 @@ __all__ = [
     "Mixture",
     "MixtureCoupling",
     "Root",
+    "RoundStep",
+    "Rounds",
     "Sequential",
     "Transform",
     "affine_steps",

@@ -57,6 +57,29 @@ class ChannelMask:
         return values
 
 
+@dataclass(frozen=True)
+class WholeMask:
+    """Everything is transformed, given nothing of it: for couplings whose parameters come from elsewhere."""
+
+    def conditioner_channels(self, channels: int) -> int:
+        return 0
+
+    def changed_channels(self, channels: int) -> int:
+        return channels
+
+    def kept(self, z: Tensor) -> Tensor:
+        return z[..., :0]
+
+    def changed(self, z: Tensor) -> Tensor:
+        return z
+
+    def join(self, z: Tensor, new: Tensor) -> Tensor:
+        return new
+
+    def select(self, values: Tensor) -> Tensor:
+        return values
+
+
 class ChessMask(nn.Module):
     """Every other run of elements conditions its neighbours; works with a single channel.
 

@@ -21,13 +21,14 @@ SIZES = {"hidden": 8, "blocks": 2, "heads": 2, "layers": 2, "mixtures": 3, "feat
 CONFIGS = {
     "graphcnf": ColoringModelConfig(**SIZES),
     "graphcnf, affine": ColoringModelConfig(couplings="affine", channels=3, **SIZES),
+    "graphcnf, rounds": ColoringModelConfig(couplings="rounds", channels=1, **{**SIZES, "layers": 4}),
     "vae": ColoringModelConfig(kind="graph-vae", **SIZES),
     "largest first": ColoringModelConfig(kind="graph-autoregressive", order="largest-first", **SIZES),
     "smallest first": ColoringModelConfig(kind="graph-autoregressive", order="smallest-first", **SIZES),
     "random": ColoringModelConfig(kind="graph-autoregressive", order="random", **SIZES),
 }
 every = pytest.mark.parametrize("name", CONFIGS)
-with_latents = pytest.mark.parametrize("name", ["graphcnf", "graphcnf, affine", "vae"])
+with_latents = pytest.mark.parametrize("name", ["graphcnf", "graphcnf, affine", "graphcnf, rounds", "vae"])
 
 
 @pytest.fixture

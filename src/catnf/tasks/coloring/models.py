@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from catnf.encodings import MixtureEncoding
 from catnf.errors import InputError
 from catnf.flows import ActNorm
+from catnf.flows.coupling import MixtureCoupling
+from catnf.flows.masks import WholeMask
+from catnf.flows.rounds import FLAGS, Rounds, RoundStep
 from catnf.flows.step import Conditioner, affine_steps, mixture_steps
-from catnf.flows.transform import Sequential
+from catnf.flows.transform import Sequential, Transform
 from catnf.models import CategoricalFlow, Model
 from catnf.models.baselines import AutoregressiveColoring, GraphVAE
 from catnf.models.baselines.autoregressive import Order
 from catnf.nets import GraphAttention
+from catnf.tasks.coloring.data import GraphColoring
 from catnf.tasks.task import Task
 
 
@@ -22,9 +27,9 @@ class ColoringModelConfig:
     """Sizes of a model of colorings; the defaults are the paper's for small graphs."""
 
     kind: Literal["graphcnf", "graph-vae", "graph-autoregressive"] = "graphcnf"
-    couplings: Literal["mixture", "affine"] = "mixture"
+    couplings: Literal["mixture", "affine", "rounds"] = "mixture"  # rounds: mixtures, nodes in turns
     channels: int = 2  # latent channels of a node, flow and auto-encoder
-    layers: int = 8  # couplings of the flow
+    layers: int = 8  # couplings of the flow; rounds at most, where nodes take turns
     mixtures: int = 8  # logistics in a mixture coupling
     hidden: int = 384  # width of the graph attention networks
     blocks: int = 4  # layers of such a network
@@ -44,7 +49,10 @@ class ColoringModelConfig:
             )
         if not self.reach > 0:
             raise InputError(f"model.reach is {self.reach}; give a number above 0.")
-        if self.channels < 2:
+        rounds = self.kind == "graphcnf" and self.couplings == "rounds"
+        if rounds and self.channels != 1:
+            raise InputError(f"model.channels is {self.channels}; with rounds set it to 1.")
+        if not rounds and self.channels < 2:
             raise InputError(f"model.channels is {self.channels}; a channel mask needs at least 2.")
 
     def make(self, task: Task) -> Model:
@@ -53,11 +61,7 @@ class ColoringModelConfig:
         match self.kind:
             case "graphcnf":
                 encoding = MixtureEncoding(task.frequencies(), self.channels, reach=self.reach)
-                if self.couplings == "mixture":
-                    steps = mixture_steps(self.channels, self.layers, self.mixtures, make)
-                else:
-                    steps = affine_steps(self.channels, self.layers, make)
-                return CategoricalFlow(encoding, Sequential([*steps, ActNorm(self.channels)]))
+                return CategoricalFlow(encoding, Sequential([*self._steps(task), ActNorm(self.channels)]))
             case "graph-vae":
                 encoder, decoder = make(self.features, 2 * self.channels), make(self.channels, colors)
                 return GraphVAE(colors, self.channels, self.features, encoder, decoder)
@@ -66,9 +70,22 @@ class ColoringModelConfig:
             case _:
                 raise InputError(f"There is no model of colorings {self.kind!r}.")
 
-    def _networks(self) -> Conditioner:
+    def _steps(self, task: Task) -> Iterable[Transform]:
+        match self.couplings:
+            case "mixture":
+                return mixture_steps(self.channels, self.layers, self.mixtures, self._networks())
+            case "affine":
+                return affine_steps(self.channels, self.layers, self._networks())
+            case _:
+                outputs = MixtureCoupling.outputs(self.channels, WholeMask(), self.mixtures)
+                network = self._networks(FLAGS)(self.channels, outputs)
+                step = RoundStep(network, self.channels, self.mixtures)
+                assert isinstance(task, GraphColoring)
+                return [ActNorm(self.channels), Rounds(step, self.layers, task.nodes, task.colors)]
+
+    def _networks(self, features: int = 0) -> Conditioner:
         def make(inputs: int, outputs: int) -> GraphAttention:
             widths = (self.hidden, self.blocks, self.heads)
-            return GraphAttention(inputs, outputs, 0, *widths, expansion=self.expansion)
+            return GraphAttention(inputs, outputs, features, *widths, expansion=self.expansion)
 
         return make

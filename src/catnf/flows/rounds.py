@@ -1,0 +1,147 @@
+"""Nodes of a graph transformed in rounds, those of many neighbours first when sampling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context, GraphContext
+from catnf.errors import InputError
+from catnf.flows.coupling import MixtureCoupling
+from catnf.flows.masks import WholeMask
+from catnf.flows.transform import Transform
+
+FLAGS = 2
+"""Features that tell a conditioner the nodes of this round, and those of the rounds before."""
+
+_MODULUS = (1 << 31) - 1
+
+
+def node_ranks(adjacency: Tensor) -> Tensor:
+    """A number for every node, `[batch, nodes]`: large with many neighbours, or with many of those.
+
+    Further ties are broken by a hash of the surroundings. All is done in integers, whose sums do not depend
+    on the order of nodes: relabelled graphs give relabelled numbers, and nodes that no relabelling could tell
+    apart have the same one.
+
+    Args:
+        adjacency: `[batch, nodes, nodes]`, true where there is an edge.
+    """
+
+    def over_neighbours(values: Tensor) -> Tensor:
+        return torch.where(adjacency, values.unsqueeze(1), 0).sum(-1)
+
+    degree = adjacency.sum(-1)
+    code = degree * 7919 + 13
+    for _ in range(4):
+        mixed = (code * 48271 + 11) % _MODULUS
+        mixed = mixed * (mixed % 65521 + 1) % _MODULUS
+        code = (code * 31 + over_neighbours(mixed)) % _MODULUS
+    # Beyond 2^16 neighbours' neighbours the order would be another one, and still the same for all labels.
+    return (degree * (1 << 16) + over_neighbours(degree).clamp(max=(1 << 16) - 1)) * (1 << 31) + code
+
+
+def plan_rounds(adjacency: Tensor, most: int, free: int) -> Tensor:
+    """In which round every node is decided, from 0: `[batch, nodes]`, below `most`.
+
+    A node waits for every node of higher rank that is its neighbour, and for those with which it shares a
+    neighbour of lower rank than both that could be left without a color. So nodes of a round are not adjacent
+    and do not take a choice from each other's undecided neighbours. Equal ranks do not wait for each other.
+
+    Args:
+        adjacency: `[batch, nodes, nodes]`, true where there is an edge.
+        most: rounds at most; nodes that would need more share the last one.
+        free: nodes of at most so many neighbours always find a color.
+    """
+    rank = node_ranks(adjacency)
+    higher = rank.unsqueeze(1) > rank.unsqueeze(2)  # [batch, node, other]
+    tight = adjacency & higher.mT & (adjacency.sum(-1) > free).unsqueeze(1)
+    shared = tight.float() @ tight.float().mT > 0
+    waits = (adjacency | shared) & higher
+    plan = torch.zeros_like(rank)
+    for _ in range(most - 1):
+        plan = torch.where(waits, plan.unsqueeze(1) + 1, 0).amax(-1)
+    return plan
+
+
+class RoundStep(Transform):
+    """A mixture coupling of the nodes whose round it is, given all others.
+
+    In the way of sampling, nodes of earlier rounds are latents of decided colors, and nodes of later ones are
+    still noise: by it nodes that are decided at once can act in common.
+
+    Args:
+        network: a conditioner of `channels` inputs and `FLAGS` features.
+        channels: latent channels. They are transformed independently, so one is best: two or more cannot be
+            at any of several places.
+        mixtures: logistics in a mixture.
+    """
+
+    compile_unit = True
+
+    def __init__(self, network: nn.Module, channels: int, mixtures: int) -> None:
+        super().__init__()
+        self.network = network
+        self.coupling = MixtureCoupling(None, channels, WholeMask(), mixtures)
+
+    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        now, predicted, turn = self._predict(z, ctx)
+        new, logdet = self.coupling.change(z, predicted, turn)
+        return torch.where(now, new, z), logdet
+
+    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
+        now, predicted, turn = self._predict(z, ctx)
+        return torch.where(now, self.coupling.restore(z, predicted, turn), z)
+
+    def _predict(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Context]:
+        """Whose round it is, what the network predicts, and a context where all others are padding."""
+        assert ctx.features is not None
+        now = ctx.features[..., :1] > 0
+        predicted: Tensor = self.network(torch.where(now, 0.0, z), ctx)
+        return now, predicted, replace(ctx, mask=now.squeeze(-1))
+
+
+class Rounds(Transform):
+    """Every node is transformed once, in the rounds of `plan_rounds`, by the same step.
+
+    Sampling decides nodes of high rank first, as a person would color a graph; `forward` starts with the
+    last round.
+
+    Args:
+        step: transforms the nodes of a round.
+        rounds: their number for graphs of up to `nodes` nodes; larger graphs get as many as they need.
+        nodes: the most nodes of a graph in training.
+        colors: nodes of fewer neighbours than these never wait, see `plan_rounds`.
+    """
+
+    def __init__(self, step: RoundStep, rounds: int, nodes: int, colors: int) -> None:
+        super().__init__()
+        self.step = step
+        self.rounds, self.nodes, self.colors = rounds, nodes, colors
+
+    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        logdet = torch.zeros_like(ctx.counts(z))
+        for turn in reversed(self._turns(z, ctx)):
+            z, change = self.step(z, turn)
+            logdet = logdet + change
+        return z, logdet
+
+    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
+        for turn in self._turns(z, ctx):
+            z = self.step.inverse(z, turn)
+        return z
+
+    def _turns(self, z: Tensor, ctx: Context) -> list[Context]:
+        """The context of every round, with the flags of its nodes as features."""
+        if not isinstance(ctx, GraphContext):
+            raise InputError(f"Rounds need a GraphContext, not a {type(ctx).__name__}.")
+        large = ctx.elements > self.nodes
+        plan = plan_rounds(ctx.edges, ctx.elements if large else self.rounds, self.colors - 1)
+        rounds = int(plan.max()) + 1 if large else self.rounds
+        if ctx.mask is not None:
+            plan = torch.where(ctx.mask, plan, rounds)  # padding has no turn
+        turns = range(rounds)
+        flags = [torch.stack([plan == turn, plan < turn], dim=-1).to(z.dtype) for turn in turns]
+        return [ctx.with_features(flag) for flag in flags]

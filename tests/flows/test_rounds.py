@@ -1,0 +1,128 @@
+"""Rounds in which the nodes of a graph are transformed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.functional import jacobian
+
+from catnf.context import GraphContext, SetContext
+from catnf.errors import InputError
+from catnf.flows import Rounds, RoundStep
+from catnf.flows.rounds import FLAGS, node_ranks, plan_rounds
+from catnf.nets import GraphAttention
+
+Seeded = Callable[[int], torch.Generator]
+BATCH, NODES, COLORS, MIXTURES = 4, 7, 3, 3
+
+
+def graphs(seeded: Seeded, batch: int = BATCH, nodes: int = NODES, share: float = 0.4) -> Tensor:
+    upper = torch.triu(torch.rand(batch, nodes, nodes, generator=seeded(1)) < share, 1)
+    return upper | upper.mT
+
+
+def rounds_of(edges: list[tuple[int, int]], nodes: int, most: int = 10) -> list[int]:
+    adjacency = torch.zeros(1, nodes, nodes, dtype=torch.bool)
+    for one, other in edges:
+        adjacency[0, one, other] = adjacency[0, other, one] = True
+    return plan_rounds(adjacency, most, COLORS - 1)[0].tolist()
+
+
+@pytest.fixture
+def flow(perturb: Callable[..., Rounds]) -> Rounds:
+    network = GraphAttention(1, 2 + 3 * MIXTURES, FLAGS, hidden=8, layers=2, heads=2)
+    return perturb(Rounds(RoundStep(network, 1, MIXTURES), rounds=5, nodes=NODES, colors=COLORS))
+
+
+def test_neighbours_have_different_rounds_and_high_degrees_come_first(seeded: Seeded) -> None:
+    adjacency = graphs(seeded, batch=50, nodes=20, share=0.2)
+    plan, rank, degree = plan_rounds(adjacency, 20, COLORS - 1), node_ranks(adjacency), adjacency.sum(-1)
+    distinct = adjacency & (rank.unsqueeze(1) != rank.unsqueeze(2))
+    same = plan.unsqueeze(1) == plan.unsqueeze(2)
+    assert not (distinct & same).any()
+    later = plan.unsqueeze(2) > plan.unsqueeze(1)  # [batch, node, other]: the node comes after the other
+    assert (degree.unsqueeze(2) <= degree.unsqueeze(1))[adjacency & later].all()
+    assert (adjacency & ~distinct).sum() < 0.02 * adjacency.sum(), "ties are rare"
+
+
+def test_every_node_but_the_first_waits_for_one_of_the_round_before(seeded: Seeded) -> None:
+    plan = plan_rounds(graphs(seeded, batch=20, nodes=15), 15, COLORS - 1)
+    for rounds in plan:
+        assert sorted(set(rounds.tolist())) == list(range(int(rounds.max()) + 1))
+
+
+def test_small_graphs_by_hand() -> None:
+    assert rounds_of([(0, 1), (1, 2)], 3) == [1, 0, 1]  # the middle first; its ends wait for it alone
+    assert rounds_of([], 2) == [0, 0]
+    assert rounds_of([(0, 1), (1, 2), (2, 0)], 3) == [0, 0, 0]  # a triangle's nodes cannot be told apart
+    # Two hubs around three common neighbours: those have two neighbours and always find a color.
+    hubs = [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4), (0, 5), (1, 6), (1, 7)]
+    assert rounds_of(hubs, 8)[:2] == [0, 0]
+    # With a third neighbour they might not, so one hub waits for the other.
+    assert rounds_of([*hubs, (2, 6)], 8)[:2] == [1, 0]
+
+
+def test_rounds_at_most(seeded: Seeded) -> None:
+    adjacency = graphs(seeded, batch=20, nodes=15)
+    free, capped = plan_rounds(adjacency, 15, COLORS - 1), plan_rounds(adjacency, 3, COLORS - 1)
+    assert int(free.max()) > 2
+    assert torch.equal(free.clamp(max=2), capped)
+
+
+def test_relabelled_nodes_have_relabelled_ranks_and_rounds(seeded: Seeded) -> None:
+    adjacency = graphs(seeded, batch=20, nodes=15)
+    order = torch.randperm(15, generator=seeded(2))
+    other = adjacency[:, order][:, :, order]
+    assert torch.equal(node_ranks(other), node_ranks(adjacency)[:, order])
+    assert torch.equal(plan_rounds(other, 15, COLORS - 1), plan_rounds(adjacency, 15, COLORS - 1)[:, order])
+
+
+def test_inverse(flow: Rounds, seeded: Seeded) -> None:
+    ctx = GraphContext.of(graphs(seeded))
+    z = torch.randn(BATCH, NODES, 1, generator=seeded(3))
+    with torch.no_grad():
+        out, logdet = flow(z, ctx)
+        assert (out - z).abs().min() > 1e-4, "every node has its turn"
+        assert logdet.shape == (BATCH,)
+        torch.testing.assert_close(flow.inverse(out, ctx), z, rtol=1e-3, atol=2e-4)
+        torch.testing.assert_close(flow(flow.inverse(z, ctx), ctx)[0], z, rtol=1e-3, atol=2e-4)
+
+
+def test_log_determinant_is_that_of_the_jacobian(flow: Rounds, seeded: Seeded) -> None:
+    flow.double()
+    adjacency = graphs(seeded)
+    z = torch.randn(BATCH, NODES, 1, generator=seeded(3), dtype=torch.float64)
+    logdet = flow(z, GraphContext.of(adjacency))[1]
+    for index in range(BATCH):
+        one = GraphContext.of(adjacency[index : index + 1])
+        matrix = jacobian(lambda v, c=one: flow(v.view(1, NODES, 1), c)[0].flatten(), z[index].flatten())
+        torch.testing.assert_close(torch.linalg.slogdet(matrix).logabsdet, logdet[index])
+
+
+def test_padding_changes_nothing(flow: Rounds, seeded: Seeded) -> None:
+    adjacency = graphs(seeded)[:, :5, :5]
+    z = torch.randn(BATCH, 5, 1, generator=seeded(3))
+    padded = torch.zeros(BATCH, NODES, NODES, dtype=torch.bool)
+    padded[:, :5, :5] = adjacency
+    mask = (torch.arange(NODES) < 5).expand(BATCH, -1)
+    out, logdet = flow(z, GraphContext.of(adjacency))
+    more, same = flow(torch.nn.functional.pad(z, (0, 0, 0, 2)), GraphContext.of(padded, mask))
+    torch.testing.assert_close(more[:, :5], out)
+    torch.testing.assert_close(same, logdet)
+    assert (more[:, 5:] == 0).all()
+
+
+def test_larger_graphs_get_the_rounds_that_they_need(flow: Rounds, seeded: Seeded) -> None:
+    ctx = GraphContext.of(graphs(seeded, nodes=30, share=0.15))
+    assert int(plan_rounds(ctx.edges, 30, COLORS - 1).max()) >= flow.rounds
+    z = torch.randn(BATCH, 30, 1, generator=seeded(3))
+    with torch.no_grad():
+        torch.testing.assert_close(flow.inverse(flow(z, ctx)[0], ctx), z, rtol=1e-3, atol=2e-4)
+
+
+def test_rounds_need_a_graph(flow: Rounds) -> None:
+    with pytest.raises(InputError, match="need a GraphContext, not a SetContext"):
+        flow(torch.zeros(1, 3, 1), SetContext(1, 3))
