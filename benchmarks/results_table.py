@@ -17,6 +17,7 @@ MODELS = {
     "discrete": "Discrete NF",
 }
 COLORINGS = {
+    "graphcnf-rounds": "GraphCNF, nodes in rounds (ours)",
     "graphcnf": "GraphCNF, mixture couplings",
     "graphcnf-affine": "GraphCNF, affine couplings",
     "rnn-largest-first": "autoregressive, largest first",
@@ -59,9 +60,9 @@ def colorings(root: Path) -> str:
         cells = [name]
         for size in ("small", "large"):
             experiment = f"coloring/{size}/{model}"
-            theirs = paper[experiment]["metrics"]
             cells.append(_our_coloring(root, experiment))
-            cells.append(f"{theirs['validity']:.1%} / {theirs['bits_per_node']:.2f}")
+            theirs = paper[experiment]["metrics"] if experiment in paper else None
+            cells.append(f"{theirs['validity']:.1%} / {theirs['bits_per_node']:.2f}" if theirs else "–")
         lines.append(_row(cells))
     return "\n".join(lines)
 

@@ -128,9 +128,11 @@ class GraphContext(Context):
     Attributes:
         adjacency: `[batch, elements, elements]`, boolean and symmetric, false on the diagonal and at
             padded nodes.
+        ties: `[batch, elements]`, numbers to put nodes in order by where nothing about the graph does.
     """
 
     adjacency: Tensor | None = None
+    ties: Tensor | None = None
 
     @classmethod
     def of(cls, adjacency: Tensor, mask: Tensor | None = None) -> GraphContext:

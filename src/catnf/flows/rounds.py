@@ -43,20 +43,27 @@ def node_ranks(adjacency: Tensor) -> Tensor:
     return (degree * (1 << 16) + over_neighbours(degree).clamp(max=(1 << 16) - 1)) * (1 << 31) + code
 
 
-def plan_rounds(adjacency: Tensor, most: int, free: int) -> Tensor:
+def plan_rounds(adjacency: Tensor, most: int, free: int, ties: Tensor | None = None) -> Tensor:
     """In which round every node is decided, from 0: `[batch, nodes]`, below `most`.
 
     A node waits for every node of higher rank that is its neighbour, and for those with which it shares a
     neighbour of lower rank than both that could be left without a color. So nodes of a round are not adjacent
-    and do not take a choice from each other's undecided neighbours. Equal ranks do not wait for each other.
+    and do not take a choice from each other's undecided neighbours. Nodes of equal rank look alike from
+    everywhere, and yet they must not clash: `ties` puts them in order.
 
     Args:
         adjacency: `[batch, nodes, nodes]`, true where there is an edge.
         most: rounds at most; nodes that would need more share the last one.
         free: nodes of at most so many neighbours always find a color.
+        ties: `[batch, nodes]`, larger for the higher of two nodes of equal rank; by default those that are
+            given first.
     """
     rank = node_ranks(adjacency)
-    higher = rank.unsqueeze(1) > rank.unsqueeze(2)  # [batch, node, other]
+    if ties is None:
+        ties = -torch.arange(rank.shape[1], device=rank.device).expand_as(rank)
+    equal = rank.unsqueeze(1) == rank.unsqueeze(2)
+    ahead = ties.unsqueeze(1) > ties.unsqueeze(2)
+    higher = (rank.unsqueeze(1) > rank.unsqueeze(2)) | (equal & ahead)  # [batch, node, other]
     tight = adjacency & higher.mT & (adjacency.sum(-1) > free).unsqueeze(1)
     shared = tight.float() @ tight.float().mT > 0
     waits = (adjacency | shared) & higher
@@ -138,7 +145,7 @@ class Rounds(Transform):
         if not isinstance(ctx, GraphContext):
             raise InputError(f"Rounds need a GraphContext, not a {type(ctx).__name__}.")
         large = ctx.elements > self.nodes
-        plan = plan_rounds(ctx.edges, ctx.elements if large else self.rounds, self.colors - 1)
+        plan = plan_rounds(ctx.edges, ctx.elements if large else self.rounds, self.colors - 1, ctx.ties)
         rounds = int(plan.max()) + 1 if large else self.rounds
         if ctx.mask is not None:
             plan = torch.where(ctx.mask, plan, rounds)  # padding has no turn

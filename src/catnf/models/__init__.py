@@ -1,6 +1,6 @@
 """How the parts make a model."""
 
-from catnf.models.categorical_flow import CategoricalFlow
+from catnf.models.categorical_flow import CategoricalFlow, TieBreakingFlow
 from catnf.models.model import Bound, Model
 
-__all__ = ["Bound", "CategoricalFlow", "Model"]
+__all__ = ["Bound", "CategoricalFlow", "Model", "TieBreakingFlow"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from catnf.context import Context
+from catnf.context import Context, GraphContext
 from catnf.encodings.encoding import Encoding
+from catnf.errors import InputError
 from catnf.flows.base import Logistic
 from catnf.flows.coupling import unconverged_roots
 from catnf.flows.transform import Transform
@@ -30,7 +32,12 @@ class CategoricalFlow(Model):
         self.base = Logistic()
         self.categories = encoding.categories
 
+    def prepare(self, ctx: Context, generator: torch.Generator | None) -> Context:
+        """What the flow gets to see; a model may draw something that it depends on besides the latents."""
+        return ctx
+
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        ctx = self.prepare(ctx, generator)
         encoded = self.encoding.encode(ctx.hide(x).long(), ctx, generator)
         z, logdet = self.flow(encoded.z, ctx)
         log_flow = ctx.total(self.base.log_prob(z)) + logdet
@@ -47,6 +54,7 @@ class CategoricalFlow(Model):
         return x
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
+        ctx = self.prepare(ctx, generator)
         device = self.device if generator is None else generator.device
         shape = (ctx.batch, ctx.elements, self.encoding.channels)
         z = ctx.hide(self.base.sample(shape, generator, device, temperature))
@@ -55,6 +63,7 @@ class CategoricalFlow(Model):
     @torch.no_grad()
     def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
         self.check(x, ctx)
+        ctx = self.prepare(ctx, generator)
         z, _ = self.flow(self.encoding.encode(ctx.hide(x).long(), ctx, generator).z, ctx)
         back = self.encoding.decode(self.flow.inverse(z, ctx), ctx)
         unconverged_roots(self.flow)  # so that the next samples are not blamed for these
@@ -62,6 +71,7 @@ class CategoricalFlow(Model):
 
     @torch.no_grad()
     def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
+        ctx = self.prepare(ctx, generator)
         self.encoding.initialize(x, ctx, generator)
         self.flow.initialize(self.encoding.encode(x, ctx, generator).z, ctx)
 
@@ -69,3 +79,17 @@ class CategoricalFlow(Model):
     def device(self) -> torch.device:
         """Where the parameters live."""
         return next(self.parameters()).device
+
+
+class TieBreakingFlow(CategoricalFlow):
+    """A flow that takes the nodes of a graph in an order, in which those that look alike come by chance.
+
+    So the order in which they are given means nothing. The likelihood is an average over such orders; every
+    draw of the bound has its own.
+    """
+
+    def prepare(self, ctx: Context, generator: torch.Generator | None) -> Context:
+        if not isinstance(ctx, GraphContext):
+            raise InputError(f"An order of nodes needs a GraphContext, not a {type(ctx).__name__}.")
+        ties = torch.rand(ctx.batch, ctx.elements, device=ctx.edges.device, generator=generator)
+        return replace(ctx, ties=ties)

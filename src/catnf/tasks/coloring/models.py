@@ -14,7 +14,7 @@ from catnf.flows.masks import WholeMask
 from catnf.flows.rounds import FLAGS, Rounds, RoundStep
 from catnf.flows.step import Conditioner, affine_steps, mixture_steps
 from catnf.flows.transform import Sequential, Transform
-from catnf.models import CategoricalFlow, Model
+from catnf.models import CategoricalFlow, Model, TieBreakingFlow
 from catnf.models.baselines import AutoregressiveColoring, GraphVAE
 from catnf.models.baselines.autoregressive import Order
 from catnf.nets import GraphAttention
@@ -61,7 +61,9 @@ class ColoringModelConfig:
         match self.kind:
             case "graphcnf":
                 encoding = MixtureEncoding(task.frequencies(), self.channels, reach=self.reach)
-                return CategoricalFlow(encoding, Sequential([*self._steps(task), ActNorm(self.channels)]))
+                flow = Sequential([*self._steps(task), ActNorm(self.channels)])
+                kind = TieBreakingFlow if self.couplings == "rounds" else CategoricalFlow
+                return kind(encoding, flow)
             case "graph-vae":
                 encoder, decoder = make(self.features, 2 * self.channels), make(self.channels, colors)
                 return GraphVAE(colors, self.channels, self.features, encoder, decoder)
