@@ -101,7 +101,7 @@ def test_every_figure_has_a_protocol_and_only_shares_count(make: Callable[[str],
     n = {name: values[name].n for name in ("validity", "novelty", "filters", "snn", "distance_qed")}
     assert n == {"validity": 6, "novelty": 4, "filters": 4, "snn": 4, "distance_qed": 4}
     assert values["fcd_encoded"].n == 5, "the largest part of the last one is valid"
-    assert "4 valid molecules of test" in values["snn"].protocol
+    assert "the valid ones of test, as the encoding leaves them, 4 molecules" in values["snn"].protocol
 
 
 def test_moses_has_two_test_sets(make: Callable[[str], Molecules]) -> None:
@@ -149,6 +149,7 @@ def test_zinc250k_is_compared_with_all_held_out_molecules_as_written(
     assert values["fcd_encoded"].value == pytest.approx(fcd(LEFT, VALIDATION + LEFT), rel=1e-4)
     assert (values["fcd"].n, values["fcd_encoded"].n) == (5, 4)
     assert "GDSS" in values["fcd"].protocol
+    assert "original SMILES of validation and test, 9 molecules" in values["fcd"].protocol
 
 
 def test_without_the_original_smiles_the_rest_is_measured(

@@ -18,7 +18,7 @@ from catnf.tasks.molecules.distributions import COUNTED, Profile, profile_distan
 from catnf.tasks.molecules.fcd import ChemNet, ChemNetStatistics, frechet_distance
 from catnf.tasks.molecules.filters import passes_filters
 from catnf.tasks.molecules.metrics import Reading, read_graphs, sample_metrics
-from catnf.tasks.molecules.references import Reference, held_out, new_scaffolds, published_statistics
+from catnf.tasks.molecules.references import Reference, held_out, new_scaffolds, published_file
 from catnf.tasks.molecules.similarity import Structures, moses_diversities, moses_similarities
 from catnf.tasks.molecules.vocabulary import MolecularGraph
 from catnf.tasks.task import Measured, Measurement, Measuring
@@ -125,7 +125,8 @@ def _chemnet_distances(wanted: dict[str, _Comparison], how: Measuring) -> tuple[
             notes.append(f"{name} is left out: {error}")
             continue
         distance = frechet_distance(ChemNetStatistics.of(features[comparison.samples]), other)
-        values[name] = Measurement(distance, n, comparison.protocol, False)
+        many = f", {other.n:,} molecules" if other.n else ""  # published statistics do not say
+        values[name] = Measurement(distance, n, comparison.protocol + many, False)
     return values, notes
 
 
@@ -140,9 +141,8 @@ def _comparisons(
         # Its molecules have neither charges nor stereo marks, so that the encoding leaves them as they are.
         wanted = {"fcd": _of_moses(strict, reference)}
         return wanted | ({} if scaffolds is None else {"fcd_testsf": _of_moses(strict, scaffolds)})
-    encoded = _Comparison(
-        largest, reference.statistics, f"FCD, DiGress line: {_LARGEST}; beside {_told(reference)}"
-    )
+    text = f"FCD, DiGress line: {_LARGEST}; beside {_encoded(reference)}"
+    encoded = _Comparison(largest, reference.statistics, text)
     if task.source != "zinc250k":
         return {"fcd_encoded": encoded}
     text = f"FCD, GDSS line: {_CORRECTED}; beside the original SMILES of {reference.name}"
@@ -150,12 +150,12 @@ def _comparisons(
 
 
 def _of_moses(strict: list[str], reference: Reference) -> _Comparison:
-    published = published_statistics(reference.name)
-    if published is None:
-        text = f"FCD of MOSES: {_STRICT}; beside {_told(reference)}"
-        return _Comparison(strict, reference.statistics, text)
-    text = f"FCD of MOSES: {_STRICT}; beside the published statistics of {reference.name}"
-    return _Comparison(strict, lambda network: published, text)
+    path = published_file(reference)
+    text = f"FCD of MOSES: {_STRICT}; beside "
+    if path is None:
+        return _Comparison(strict, reference.statistics, text + _encoded(reference))
+    text += f"the published statistics of {reference.name}"
+    return _Comparison(strict, lambda network: ChemNetStatistics.load(path, reference.name), text)
 
 
 class _Features:
@@ -174,4 +174,8 @@ class _Features:
 
 
 def _told(reference: Reference) -> str:
-    return f"the {len(reference):,} valid molecules of {reference.name}, as the encoding leaves them"
+    return f"{_encoded(reference)}, {len(reference):,} molecules"
+
+
+def _encoded(reference: Reference) -> str:
+    return f"the valid ones of {reference.name}, as the encoding leaves them"

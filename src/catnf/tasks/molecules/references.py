@@ -141,10 +141,9 @@ def new_scaffolds(task: Molecules, how: Measuring) -> Reference | None:
         return None
 
 
-def published_statistics(split: str) -> ChemNetStatistics | None:
-    """Those of a split of MOSES, where a data folder has them."""
-    path = find_data(_PUBLISHED)
-    return None if path is None or split == "validation" else ChemNetStatistics.load(path, split)
+def published_file(reference: Reference) -> Path | None:
+    """Where a data folder has the statistics that MOSES publishes of its test sets."""
+    return None if reference.splits == ("validation",) else find_data(_PUBLISHED)
 
 
 def _look(network: ChemNet, smiles: list[str], stage: str, how: Measuring) -> Arrays:
