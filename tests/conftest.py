@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ torch.set_num_threads(1)
 Seeded = Callable[[int], torch.Generator]
 Perturb = Callable[[nn.Module, float], nn.Module]
 Pad = Callable[[Tensor, int, float], Tensor]
+PackMolecules = Callable[[Path, Mapping[str, Sequence[str]]], Path]
 
 
 class Outcome(NamedTuple):
@@ -93,3 +94,25 @@ def run_catnf(
         return Outcome(stopped.value.code or 0, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def pack_molecules() -> PackMolecules:
+    """Writes a file of neutral molecules from the SMILES of every split."""
+    pytest.importorskip("rdkit", reason="needs RDKit")
+    from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
+    from catnf.tasks.molecules.chemistry import strict_smiles
+    from catnf.tasks.molecules.smiles import encode
+    from catnf.tasks.molecules.vocabulary import NEUTRAL, MolecularGraph
+
+    def pack(path: Path, splits: Mapping[str, Sequence[str]]) -> Path:
+        archives = {}
+        for name, smiles in splits.items():
+            graphs = [graph for text in smiles if isinstance(graph := encode(text, NEUTRAL), MolecularGraph)]
+            assert len(graphs) == len(smiles)
+            valid = [strict_smiles(graph, NEUTRAL) is not None for graph in graphs]
+            archives[name] = MoleculeArchive.pack(graphs, valid)
+        MoleculeData(NEUTRAL, archives, {}).save(path)
+        return path
+
+    return pack

@@ -235,4 +235,5 @@ def test_models_that_do_not_fit(run_catnf: Catnf, tmp_path: Path) -> None:
 
 def test_without_rdkit(run: Path) -> None:
     script = "import sys; sys.modules['rdkit'] = None; from catnf.cli import main; main()"
-    assert_refused(python("sample", run, script=script), "pip install 'catnf[chem]'")
+    refused = python("sample", run, script=script)
+    assert_refused(refused, "pip install 'catnf[chem]', or write plain graphs with --graphs graphs.npz.")

@@ -94,7 +94,7 @@ def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path, content: s
 
 
 def test_fields_that_are_new_since_do_not_make_another_configuration(tmp_path: Path) -> None:
-    now = to_mapping(load_experiment("coloring/small/graphcnf"))
+    now = to_mapping(load_experiment("coloring/small/graphcnf", ["model.expansion=2"]))
     assert isinstance(now["model"], dict)
     before = {**now, "model": {name: value for name, value in now["model"].items() if name != "expansion"}}
     name = "coloring/small/graphcnf"

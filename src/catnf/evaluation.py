@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from catnf.context import Context
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, examples_at_once
 from catnf.models.model import check_temperature
-from catnf.tasks.task import Split
+from catnf.tasks.task import Measurement, Measuring, Split
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,56 @@ class EvaluationOptions:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics with their 95 % intervals and the numbers of examples behind them."""
+    """Metrics with their 95 % intervals and the numbers of examples behind them.
+
+    Attributes:
+        metrics: figures by name.
+        intervals: of those metrics that have one.
+        n: of how many examples or samples a metric is.
+        split: the held-out data.
+        seconds: that measuring took.
+        protocols: what a metric means, in words, where several ways to measure it are in use.
+        notes: sentences on what was left out.
+    """
 
     metrics: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     n: dict[str, int]
     split: Split
     seconds: float
+    protocols: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def joined(self, other: Evaluation) -> Evaluation:
+        """Both together."""
+        return Evaluation(
+            self.metrics | other.metrics,
+            self.intervals | other.intervals,
+            self.n | other.n,
+            self.split,
+            self.seconds + other.seconds,
+            self.protocols | other.protocols,
+            self.notes + other.notes,
+        )
+
+
+def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
+    """Bits per variable, its training bound, reconstruction, and the quality of samples."""
+    evaluation = evaluate_likelihood(fitted, options)
+    if options.generated:
+        evaluation = evaluation.joined(evaluate_samples(fitted, options))
+    return with_optimum(evaluation, fitted)
+
+
+def with_optimum(evaluation: Evaluation, fitted: FittedModel) -> Evaluation:
+    """Beside the entropy of the data where it is known."""
+    best = fitted.task.optimum
+    return evaluation if best is None else replace(evaluation, metrics=evaluation.metrics | {"optimum": best})
 
 
 @torch.no_grad()
-def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
-    """Bits per variable, its training bound, reconstruction, and the validity of samples."""
+def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
+    """What is measured on held-out examples: bits per variable, the training bound, reconstruction."""
     start = time.monotonic()
     x = fitted.task.evaluation(options.split, options.examples)
     ctx = fitted.task.evaluation_context(options.split, options.examples)
@@ -59,36 +98,75 @@ def evaluate(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     nats = fitted.log_prob(x, options.samples, options.seed, at_once, ctx)
     single = nats if fitted.model.exact else fitted.log_prob(x, 1, options.seed, at_once, ctx)
     elements = ctx.counts(nats)
+    per_unit, bound, back = likelihood_names(fitted)
     metrics: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
-    for name, value in ((f"bits_per_{fitted.task.unit}", nats), ("bits_bound", single)):
+    for name, value in ((per_unit, nats), (bound, single)):
         bits = -value / elements / math.log(2)
         metrics[name] = float(bits.mean())
         if len(bits) > 1:
             intervals[name] = _interval(bits)
-    metrics["reconstruction"] = _reconstruction(fitted, x, ctx, options.seed)
-    n = {
-        f"bits_per_{fitted.task.unit}": len(x),
-        "bits_bound": len(x),
-        "draws": options.samples,
-        "reconstruction": len(x),
-    }
-    if options.generated:
-        given = fitted.task.measured_context(options.split, options.generated)
-        samples = fitted.sample(given.batch, options.seed, options.temperature, ctx=given)
-        for name, (share, count) in fitted.task.sample_shares(samples, given).items():
-            metrics[name], n[name] = share, count
-            intervals[name] = _share_interval(share, count)
-    if options.generated and fitted.task.attempts:
-        several = min(options.examples, options.generated, options.attempted)
-        contexts = fitted.task.measured_context(options.split, several)
-        for count, share in best_of(fitted, contexts, options).items():
-            name = f"validity_best_of_{count}"
-            metrics[name], n[name] = share, contexts.batch
-            intervals[name] = _share_interval(share, contexts.batch)
-    if fitted.task.optimum is not None:
-        metrics["optimum"] = fitted.task.optimum
+    metrics[back] = _reconstruction(fitted, x, ctx, options.seed)
+    n = {per_unit: len(x), bound: len(x), "draws": options.samples, back: len(x)}
     return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start)
+
+
+def likelihood_names(fitted: FittedModel) -> tuple[str, str, str]:
+    """The metrics that need held-out examples and no samples."""
+    return f"bits_per_{fitted.task.unit}", "bits_bound", "reconstruction"
+
+
+@torch.no_grad()
+def evaluate_samples(
+    fitted: FittedModel,
+    options: EvaluationOptions,
+    drawn: tuple[Tensor, Context] | None = None,
+    workers: int = 1,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> Evaluation:
+    """What is measured on samples: `drawn`, with the context they were drawn with, or new ones.
+
+    Args:
+        fitted: the model that they come from.
+        options: how many to draw where none are given, and the split to compare them with.
+        drawn: samples `[batch, elements]` with their context.
+        workers: processes; several only where the main module can be imported again.
+        progress: told what is done, how much of it, of how much.
+    """
+    start = time.monotonic()
+    x, given = drawn if drawn is not None else _drawn(fitted, options)
+    how = Measuring(options.split, fitted.device, workers, progress)
+    values, notes = fitted.task.measure(x, given.to("cpu"), how)
+    if fitted.task.attempts and drawn is None:
+        values = values | _best_of(fitted, options)
+    return Evaluation(
+        {name: found.value for name, found in values.items()},
+        {name: _share_interval(found.value, found.n) for name, found in values.items() if found.share},
+        {name: found.n for name, found in values.items()},
+        options.split,
+        time.monotonic() - start,
+        {name: found.protocol for name, found in values.items() if found.protocol},
+        notes,
+    )
+
+
+def _drawn(fitted: FittedModel, options: EvaluationOptions) -> tuple[Tensor, Context]:
+    given = _measured_context(fitted, options, options.generated)
+    return fitted.sample(given.batch, options.seed, options.temperature, ctx=given), given
+
+
+def _measured_context(fitted: FittedModel, options: EvaluationOptions, count: int) -> Context:
+    given = fitted.task.measured_context(options.split, count)
+    return fitted.sample_context(count, options.seed) if given is None else given
+
+
+def _best_of(fitted: FittedModel, options: EvaluationOptions) -> dict[str, Measurement]:
+    several = min(options.examples, options.generated, options.attempted)
+    contexts = _measured_context(fitted, options, several)
+    return {
+        f"validity_best_of_{count}": Measurement(share, contexts.batch)
+        for count, share in best_of(fitted, contexts, options).items()
+    }
 
 
 def _reconstruction(fitted: FittedModel, x: Tensor, ctx: Context, seed: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,6 +48,14 @@ class FittedModel:
     def device(self) -> torch.device:
         """Where the parameters live."""
         return next(self.model.parameters()).device
+
+    def digest(self) -> str:
+        """SHA-256 of the weights: tells whether two files or folders hold the same model."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name} {list(tensor.shape)} ".encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().data)
+        return digest.hexdigest()
 
     def to(self, device: torch.device | str) -> FittedModel:
         """Move the model, in place, to another device."""

@@ -15,7 +15,8 @@ from catnf.flows.base import STANDARD_SCALE
 from catnf.flows.coupling import unconverged_roots
 from catnf.flows.joint import GraphLatents
 from catnf.models.graph_cnf import GraphCNF
-from catnf.molecules import molecule_model, molecule_task, read_molecules
+from catnf.molecules import molecule_model, read_molecules
+from catnf.sampling import molecule_task
 from catnf.tasks.molecules.archive import MoleculeArchive
 from catnf.tasks.molecules.chemistry import canonical_smiles, loose_smiles, strict_smiles
 from catnf.tasks.molecules.data import Tables

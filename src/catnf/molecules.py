@@ -7,7 +7,6 @@ does not know, stereochemistry and isotopes are no part of it. Bits are for an a
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, bundled_names, load
-from catnf.models.model import check_temperature
+from catnf.sampling import SamplingOptions, draw_piece, molecule_task, most_at_once
 from catnf.tasks.molecules.archive import MoleculeArchive
 from catnf.tasks.molecules.chemistry import largest_fragment, loose_smiles, strict_smiles
 from catnf.tasks.molecules.data import Molecules, Tables
@@ -30,7 +29,6 @@ from catnf.tasks.molecules.vocabulary import MolecularGraph, Vocabulary
 
 DEFAULT_MODEL = "molecules/zinc250k/graphcnf"
 
-_AT_ONCE = {"cuda": 4096, "cpu": 256}  # molecules that are drawn at once; other numbers give other samples
 _FEWEST_AT_ONCE = 64  # of which some should be valid
 _DRAWS_A_VALID = 2000  # without a further valid one in so many, looking for them ends
 _STRIDE = 4  # molecules are padded to multiples of this, those of a multiple are scored together
@@ -69,25 +67,6 @@ class ScoredMolecule:
     log_likelihood: float
     bits_per_node: float
     problem: str = ""
-
-
-@dataclass(frozen=True)
-class SamplingOptions:
-    """Which molecules to draw."""
-
-    count: int = 10
-    seed: int | None = None  # for the same ones again, on the same kind of device
-    temperature: float = 1.0  # 1 is the model itself
-    largest: bool = False  # of every sample the largest connected fragment only
-    valid_only: bool = False  # go on until `count` are valid, and drop the others
-    process: int = 0  # of several that share the work, each with seeds of its own
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise InputError(f"The number of samples is {self.count}; give at least 1.")
-        if self.seed is not None and not 0 <= self.seed < 2**32:
-            raise InputError(f"seed is {self.seed}; give an integer from 0 to {2**32 - 1}.")
-        check_temperature(self.temperature)
 
 
 class SampledChunk(NamedTuple):
@@ -134,20 +113,16 @@ def stream_molecules(fitted: FittedModel, options: SamplingOptions) -> Iterator[
 
     Where only valid ones are wanted and there are next to none, this ends with an `InputError`.
     """
-    task = molecule_task(fitted)
-    seed = options.seed if options.seed is not None else secrets.randbits(32)
-    most = _AT_ONCE.get(fitted.device.type, _AT_ONCE["cpu"])
+    vocabulary = molecule_task(fitted).vocabulary
+    options, most = options.seeded(), most_at_once(fitted)
     kept = drawn = valid = 0
     for number in numbers():
         left = options.count - kept
         size = min(most, max(options.count, _FEWEST_AT_ONCE) if options.valid_only else left)
-        own = int(np.random.SeedSequence([seed, options.process, number]).generate_state(1)[0])
-        ctx = fitted.sample_context(size, own)
-        x = fitted.sample(size, own, options.temperature, chunk=size, ctx=ctx)
-        graphs = task.graphs(x, ctx.to("cpu"))
+        graphs, own = draw_piece(fitted, options, number, size)
         if options.largest:
             graphs = [largest_fragment(graph) for graph in graphs]
-        readings = [(graph, strict_smiles(graph, task.vocabulary)) for graph in graphs]
+        readings = [(graph, strict_smiles(graph, vocabulary)) for graph in graphs]
         found = sum(smiles is not None for _, smiles in readings)
         if options.valid_only:
             readings = [reading for reading in readings if reading[1] is not None][:left]
@@ -267,13 +242,6 @@ def molecule_model(model: str | Path | FittedModel | None, device: torch.device 
     fitted = model if isinstance(model, FittedModel) else load(model or DEFAULT_MODEL, device)
     molecule_task(fitted)
     return fitted
-
-
-def molecule_task(fitted: FittedModel) -> Molecules:
-    """The task of a model of molecules, or `InputError` where it is one of something else."""
-    if not isinstance(fitted.task, Molecules):
-        raise InputError(f"{fitted.experiment.name} knows no molecules; choose a model of molecules/...")
-    return fitted.task
 
 
 def _sampled(

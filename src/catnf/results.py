@@ -10,16 +10,29 @@ import torch
 
 from catnf.configuration import to_mapping
 from catnf.errors import InputError, StorageError
-from catnf.evaluation import Evaluation
+from catnf.evaluation import Evaluation, likelihood_names
 from catnf.experiments import Experiment
 from catnf.fitted import FittedModel
 from catnf.provenance import hardware, revision
 from catnf.storage import write_text
+from catnf.tasks.task import Split
 
 
-def record(fitted: FittedModel, evaluation: Evaluation, command: str) -> dict[str, object]:
-    """The outcome of an evaluation as a JSON object."""
-    return {
+def record(
+    fitted: FittedModel,
+    evaluation: Evaluation,
+    command: str,
+    parts: Mapping[str, Mapping[str, object]] | None = None,
+) -> dict[str, object]:
+    """The outcome of an evaluation as a JSON object.
+
+    Args:
+        fitted: the model.
+        evaluation: what was measured.
+        command: what was typed.
+        parts: by `likelihood` or `samples`, where these come from if not from here.
+    """
+    told: dict[str, object] = {
         "experiment": fitted.experiment.name,
         "metrics": evaluation.metrics,
         "intervals": {name: list(ends) for name, ends in evaluation.intervals.items()},
@@ -30,9 +43,45 @@ def record(fitted: FittedModel, evaluation: Evaluation, command: str) -> dict[st
         "seconds": round(evaluation.seconds, 1),
         "revision": revision(),
         "command": command,
+        "weights": fitted.digest(),
         "training": dict(fitted.provenance),
         "config": to_mapping(fitted.experiment),
     }
+    more = {"protocols": evaluation.protocols, "notes": evaluation.notes, "parts": parts}
+    return told | {name: value for name, value in more.items() if value}
+
+
+def read_likelihood(path: Path, fitted: FittedModel, split: Split) -> tuple[Evaluation, dict[str, object]]:
+    """Likelihoods that `catnf evaluate --json` measured elsewhere, and where that was.
+
+    Args:
+        path: a file of what it printed.
+        fitted: the model, which must have been the same one.
+        split: the held-out data, which must have been the same, too.
+    """
+    names = likelihood_names(fitted)
+    try:
+        told = json.loads(path.read_text())
+        metrics = {name: float(told["metrics"][name]) for name in names}
+        intervals = {
+            name: (float(ends[0]), float(ends[1]))
+            for name, ends in told["intervals"].items()
+            if name in metrics
+        }
+        n = {name: int(told["n"][name]) for name in (*names, "draws")}
+        origin = {name: told[name] for name in ("hardware", "seconds", "revision", "command")}
+        weights, other = told["weights"], told["split"]
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}; check the path.") from error
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise StorageError(
+            f"{path} holds no likelihoods of this model; give what catnf evaluate --json printed for it."
+        ) from error
+    if weights != fitted.digest():
+        raise InputError(f"{path} was measured with other weights; give those of this model.")
+    if other != split:
+        raise InputError(f"{path} was measured on the {other} split; give --split {other}, or measure again.")
+    return Evaluation(metrics, intervals, n, split, 0.0), origin
 
 
 def write_result(folder: Path, name: str, outcome: Mapping[str, object], seed: int) -> Path:
@@ -103,6 +152,7 @@ def _summary(runs: list[dict[str, object]]) -> dict[str, object]:
         "ranges": ranges,
         "seeds": [run["seeds"][0] for run in runs],  # type: ignore[index]
         **{key: newest[key] for key in ("n", "split", "hardware", "seconds", "revision", "command")},
+        **{key: newest[key] for key in ("protocols",) if key in newest},
         "runs": runs,
     }
 

@@ -1,4 +1,4 @@
-"""Commands for any model: train, evaluate, sample, export, list, bench, demo."""
+"""Commands for any model: train, sample, export, list, bench, demo."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import torch
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from catnf.cli.base import (
     AsJson,
@@ -25,9 +23,6 @@ from catnf.cli.base import (
     typed_command,
 )
 from catnf.errors import InputError
-
-if TYPE_CHECKING:
-    from catnf.evaluation import Evaluation
 
 
 @app.command("list")
@@ -106,59 +101,6 @@ def train(
 
 
 @app.command()
-def evaluate(
-    name: Annotated[str, typer.Argument(help="A bundled model's name, a run's folder, or a model file.")],
-    samples: Annotated[int, typer.Option(help="Draws of the importance-weighted bound.")] = 100,
-    examples: Annotated[int, typer.Option(help="Examples that are scored.")] = 512,
-    generated: Annotated[int, typer.Option(help="Samples whose validity is measured.")] = 10_000,
-    split: Annotated[Literal["validation", "test"], typer.Option()] = "validation",
-    temperature: Annotated[float, typer.Option(help="Of the samples.")] = 1.0,
-    seed: Annotated[int, typer.Option()] = 0,
-    device: Device = "auto",
-    results: Annotated[Path | None, typer.Option(help="Folder to write <name>.json into.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure a trained model on held-out data, and its samples."""
-    from catnf.evaluation import EvaluationOptions
-    from catnf.evaluation import evaluate as measure
-    from catnf.fitted import load
-    from catnf.results import record, write_result
-    from catnf.storage import make_folder
-
-    options = EvaluationOptions(split, examples, samples, generated, temperature=temperature, seed=seed)
-    fitted = load(name, chosen_device(device))
-    if results is not None:
-        make_folder(results)
-    messages.print(
-        f"Scoring {examples} examples with {samples} draws each and drawing {generated} samples "
-        f"on {fitted.device.type} ..."
-    )
-    if generated:
-        from catnf.cli.molecules import read_known
-
-        read_known(fitted.task)
-    evaluation = measure(fitted, options)
-    outcome = record(fitted, evaluation, typed_command())
-    if as_json:
-        print(json.dumps(outcome))
-    else:
-        _show(fitted.experiment.name, evaluation)
-    if results is not None:  # last: a file that cannot be written to loses nothing
-        write_result(results, fitted.experiment.name, outcome, fitted.seed)
-
-
-def _show(name: str, evaluation: Evaluation) -> None:
-    table = Table(title=name, title_justify="left")
-    for column in ("metric", "value", "95 % interval", "n"):
-        table.add_column(column, justify="left" if column == "metric" else "right")
-    for metric, value in evaluation.metrics.items():
-        interval = evaluation.intervals.get(metric)
-        shown = "" if interval is None else f"{interval[0]:.4f} – {interval[1]:.4f}"
-        table.add_row(metric, f"{value:.4f}", shown, str(evaluation.n.get(metric, "")))
-    Console().print(table)
-
-
-@app.command()
 def sample(
     name: Annotated[str, typer.Argument(help="A bundled model's name, a run's folder, or a model file.")],
     count: Annotated[int, typer.Option("-n", "--number", help="How many.")] = 10,
@@ -167,6 +109,10 @@ def sample(
     ] = None,
     grid: Annotated[
         Path | None, typer.Option(help="PNG file to draw the first molecules or colorings into.")
+    ] = None,
+    graphs: Annotated[
+        Path | None,
+        typer.Option(help="Instead, .npz file of molecules as plain graphs, which needs no RDKit."),
     ] = None,
     temperature: Annotated[float, typer.Option(help="1 is the model itself, less is safer.")] = 1.0,
     largest: Annotated[
@@ -181,19 +127,19 @@ def sample(
     as_json: AsJson = False,
 ) -> None:
     """Draw examples from a trained model."""
-    from catnf.cli.sampling import Outputs, check_plain_options, draw_colored, write_molecules
+    from catnf.cli.sampling import Outputs, check_outputs, check_plain_options, draw_colored, write_molecules
     from catnf.fitted import load
-    from catnf.molecules import SamplingOptions
+    from catnf.sampling import SamplingOptions
     from catnf.storage import write_text
     from catnf.tasks.molecules import Molecules
 
-    if grid is not None and grid.suffix.lower() != ".png":
-        raise InputError(f"The picture is {grid}; give a name that ends in .png.")
+    outputs = Outputs(output, grid, as_json, graphs)
+    check_outputs(outputs, largest or valid_only)
     fitted = load(name, chosen_device(device))
     if isinstance(fitted.task, Molecules):
         options = SamplingOptions(count, seed, temperature, largest, valid_only)
-        return write_molecules(fitted, options, Outputs(output, grid, as_json))
-    check_plain_options(fitted, largest, valid_only, grid)
+        return write_molecules(fitted, options, outputs)
+    check_plain_options(fitted, largest, valid_only, outputs)
     if count < 1:
         raise InputError(f"The number of samples is {count}; give at least 1.")
     ctx = fitted.sample_context(count, seed)

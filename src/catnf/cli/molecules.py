@@ -22,12 +22,11 @@ from rich.progress import (
 )
 
 from catnf.cli.base import AsJson, data, messages
-from catnf.errors import InputError
+from catnf.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from catnf.tasks.molecules.preparation import Kind, Summary
     from catnf.tasks.molecules.sources import Source
-    from catnf.tasks.task import Task
 
 
 @data.command("molecules")
@@ -137,27 +136,14 @@ def size_groups(sizes: NDArray[np.uint8], largest: int) -> list[int]:
     return sorted({size for size in quarters if 2 <= size < largest})
 
 
-def read_known(task: Task) -> None:
-    """Read the training molecules, beside which samples are new or not, and show how far that is."""
-    from catnf.tasks.cores import available_cores
-    from catnf.tasks.molecules import Molecules
-
-    if not isinstance(task, Molecules):
-        return
-    progress = _bar()
-    bars: list[TaskID] = []
-
-    def show(done: int, total: int) -> None:
-        if not bars:
-            progress.start()
-            bars.append(progress.add_task("Reading training molecules, once", total=total))
-        progress.update(bars[0], completed=done)
+def need_rdkit(instead: str) -> None:
+    """Refuse in time where RDKit is missing, in one sentence that names what to do `instead`."""
+    from catnf.tasks.molecules.chemistry import rdkit
 
     try:
-        task.known(show, available_cores())
-    finally:
-        if bars:
-            progress.stop()
+        rdkit()
+    except MissingDependencyError as error:
+        raise MissingDependencyError(f"{str(error).rstrip('.')}, or {instead}.") from error
 
 
 def _prepare(

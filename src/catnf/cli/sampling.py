@@ -14,14 +14,15 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from catnf.cli.base import messages
+from catnf.cli.base import messages, typed_command
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
     from catnf.fitted import FittedModel
     from catnf.lines import LineFile
-    from catnf.molecules import SampledMolecule, SamplingOptions
+    from catnf.molecules import SampledMolecule
+    from catnf.sampling import SamplingOptions
 
 _HEADER = "smiles,valid,bits_per_node"
 _MOST_MOLECULES = 40  # of a picture
@@ -35,6 +36,7 @@ class Outputs:
     file: Path | None  # instead of the screen
     grid: Path | None  # picture of the first ones
     as_json: bool  # one JSON object on the screen and nothing else
+    graphs: Path | None = None  # plain graphs, instead of all others
 
 
 @dataclass
@@ -52,9 +54,13 @@ def write_molecules(fitted: FittedModel, options: SamplingOptions, outputs: Outp
 
     Of several processes that `torchrun` started each draws its part, into a file of its own.
     """
+    from catnf.cli.molecules import need_rdkit
     from catnf.lines import LineFile
 
     options, outputs = _own_part(options, outputs)
+    if outputs.graphs is not None:
+        return _write_graphs(fitted, options, outputs.graphs, outputs.as_json)
+    need_rdkit("write plain graphs with --graphs graphs.npz")
     tally, kept = Tally(), []
     with ExitStack() as stack:
         file = None if outputs.file is None else stack.enter_context(LineFile(outputs.file))
@@ -71,13 +77,42 @@ def write_molecules(fitted: FittedModel, options: SamplingOptions, outputs: Outp
             file.finish()
     _tell(options, outputs, tally, kept)
     if outputs.grid is not None:
-        from catnf.molecules import molecule_task
+        from catnf.sampling import molecule_task
         from catnf.tasks.molecules.drawing import draw_graphs
 
         shown = kept[:_MOST_MOLECULES]
         legends = [f"{molecule.bits_per_node:.2f} bits/atom" for molecule in shown]
         graphs = [molecule.graph for molecule in shown]
         draw_graphs(outputs.grid, graphs, molecule_task(fitted).vocabulary, legends)
+
+
+def _write_graphs(fitted: FittedModel, options: SamplingOptions, path: Path, as_json: bool) -> None:
+    """Draw graphs and write them when all are there."""
+    from catnf.sampling import SampledGraphs
+    from catnf.storage import make_folder
+
+    make_folder(path.parent)  # before the work whose outcome goes there
+    try:
+        with _bar(options.process > 0) as progress:
+            bar = progress.add_task("Drawing graphs", total=options.count)
+            drawn = SampledGraphs.draw(
+                fitted, options, typed_command(), lambda count: progress.update(bar, advance=count)
+            )
+        drawn.save(path, fitted)
+    except KeyboardInterrupt:
+        messages.print("Stopped; nothing is written.")
+        raise typer.Exit(130) from None
+    seconds = drawn.about["seconds"]
+    if as_json:
+        told = {"n": len(drawn.archive), "graphs": str(path), "seconds": seconds, "seed": drawn.about["seed"]}
+        print(json.dumps(told))
+        return
+    messages.print(f"{path}: {len(drawn.archive):,} graphs drawn in {seconds:.1f} s.")
+
+
+def _bar(silent: bool) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=messages, disable=silent)
 
 
 def _stream(
@@ -88,9 +123,8 @@ def _stream(
 
     whole = outputs.as_json and file is None
     kept: list[SampledMolecule] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # On the screen a bar would run between the lines.
-    with Progress(*columns, console=messages, disable=options.process > 0 or file is None) as progress:
+    with _bar(options.process > 0 or file is None) as progress:
         bar = progress.add_task("Drawing molecules", total=options.count)
         _put([_HEADER], file, whole)
         for chunk in stream_molecules(fitted, options):
@@ -120,15 +154,20 @@ def _own_part(options: SamplingOptions, outputs: Outputs) -> tuple[SamplingOptio
     process, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if processes == 1:
         return options, outputs
-    if outputs.file is None:
+    if outputs.file is None and outputs.graphs is None:
         raise InputError(f"{processes} processes cannot share the screen; give a file with -o out.csv.")
     if options.count < processes:
         raise InputError(
             f"{options.count} samples are fewer than the {processes} processes; start fewer of them."
         )
     count = options.count // processes + (process < options.count % processes)
-    name = f"{outputs.file.stem}-{process + 1:05d}-of-{processes:05d}{outputs.file.suffix}"
-    shard = replace(outputs, file=outputs.file.with_name(name), grid=None if process else outputs.grid)
+
+    def own(path: Path | None) -> Path | None:
+        shard = f"-{process + 1:05d}-of-{processes:05d}"
+        return None if path is None else path.with_name(f"{path.stem}{shard}{path.suffix}")
+
+    grid = None if process else outputs.grid
+    shard = replace(outputs, file=own(outputs.file), graphs=own(outputs.graphs), grid=grid)
     return replace(options, count=count, process=process), shard
 
 
@@ -158,14 +197,31 @@ def _plain(molecule: SampledMolecule) -> dict[str, object]:
     return {name: value for name, value in asdict(molecule).items() if name != "graph"}
 
 
-def check_plain_options(fitted: FittedModel, largest: bool, valid_only: bool, grid: Path | None) -> None:
+def check_outputs(outputs: Outputs, chemistry: bool) -> None:
+    """Refuse files whose names or combination mean nothing; `chemistry` is what looks at molecules."""
+    if outputs.grid is not None and outputs.grid.suffix.lower() != ".png":
+        raise InputError(f"The picture is {outputs.grid}; give a name that ends in .png.")
+    if outputs.graphs is None:
+        return
+    if outputs.graphs.suffix != ".npz":
+        raise InputError(f"The file of graphs is {outputs.graphs}; give a name that ends in .npz.")
+    if outputs.file is not None or outputs.grid is not None or chemistry:
+        raise InputError(
+            "--graphs gives plain graphs only; leave out -o, --grid, --largest and --valid-only."
+        )
+
+
+def check_plain_options(fitted: FittedModel, largest: bool, valid_only: bool, outputs: Outputs) -> None:
     """Refuse options that need molecules, or a picture, for a model that has none."""
     from catnf.tasks.coloring.data import GraphColoring
 
-    if largest or valid_only:
-        option = "--largest" if largest else "--valid-only"
-        raise InputError(f"{option} is for molecules, but {fitted.experiment.name} has none; leave it out.")
-    if grid is not None and not isinstance(fitted.task, GraphColoring):
+    named = {"--largest": largest, "--valid-only": valid_only, "--graphs": outputs.graphs is not None}
+    for option, given in named.items():
+        if given:
+            raise InputError(
+                f"{option} is for molecules, but {fitted.experiment.name} has none; leave it out."
+            )
+    if outputs.grid is not None and not isinstance(fitted.task, GraphColoring):
         raise InputError(
             f"--grid draws molecules and colorings, but {fitted.experiment.name} has neither; leave it out."
         )

@@ -102,7 +102,8 @@ def interpolate(
 ) -> None:
     """Walk from one molecule to another through the model's latent space."""
     from catnf.interpolation import interpolate_molecules
-    from catnf.molecules import molecule_model, molecule_task
+    from catnf.molecules import molecule_model
+    from catnf.sampling import molecule_task
     from catnf.tasks.molecules.drawing import draw_graphs
 
     if output is not None and output.suffix.lower() != ".png":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -26,6 +28,56 @@ class Part(NamedTuple):
     x: Tensor
     ctx: Context
     weight: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A figure about samples.
+
+    Attributes:
+        value: the figure.
+        n: of how many samples.
+        protocol: what was measured, in words, where several ways are in use.
+        share: whether `value` is the share of the `n` for which something holds, and has an interval as such.
+    """
+
+    value: float
+    n: int
+    protocol: str = ""
+    share: bool = True
+
+
+class Measured(NamedTuple):
+    """What was found out about samples.
+
+    Attributes:
+        values: figures by their names.
+        notes: sentences that say what was left out, and why.
+    """
+
+    values: dict[str, Measurement]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How samples are measured."""
+
+    split: Split = "validation"  # the held-out data that they are compared with
+    device: torch.device | str = "cpu"  # where networks and large products are computed
+    workers: int = 1  # processes; several only where the main module can be imported again
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None  # may take minutes
+
+    def stage(self, name: str, total: int) -> Callable[[int], None]:
+        """What to call with every further number of things that are done, of `total` in the stage `name`."""
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            self.progress(name, done, total)
+
+        return advance
 
 
 class Task(ABC):
@@ -86,9 +138,12 @@ class Task(ABC):
     def sample_context(self, size: int, device: torch.device | str = "cpu") -> Context:
         """A context to draw `size` new examples with."""
 
-    def measured_context(self, split: Split, count: int) -> Context:
-        """A context to draw samples with whose quality is measured: `count` of them, or fewer."""
-        return self.sample_context(count)
+    def measured_context(self, split: Split, count: int) -> Context | None:
+        """A context to draw samples with whose quality is measured: `count` of them, or fewer.
+
+        `None` where they are drawn like any others.
+        """
+        return None
 
     def sample_rows(self, x: Tensor, ctx: Context) -> tuple[list[str], list[list[str]]]:
         """Samples `x: [batch, elements]` as a table for people: names of columns, and rows."""
@@ -122,9 +177,16 @@ class Task(ABC):
             ctx: what they were drawn with; needed where a sample means nothing without it.
         """
 
-    def sample_shares(self, x: Tensor, ctx: Context | None = None) -> dict[str, tuple[float, int]]:
-        """`sample_metrics`, each with the number of samples that it is a share of."""
-        return {name: (share, len(x)) for name, share in self.sample_metrics(x, ctx).items()}
+    def measure(self, x: Tensor, ctx: Context, how: Measuring) -> Measured:
+        """All that is measured about samples `x: [batch, elements]`, by default `sample_metrics`.
+
+        Args:
+            x: the samples.
+            ctx: what they were drawn with, on the CPU.
+            how: what to compare them with, and where to compute.
+        """
+        shares = self.sample_metrics(x, ctx)
+        return Measured({name: Measurement(share, len(x)) for name, share in shares.items()}, [])
 
 
 def positive_frequencies(frequencies: Tensor, floor: float = 1e-8) -> Tensor:

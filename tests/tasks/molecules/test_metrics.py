@@ -15,7 +15,7 @@ from catnf.errors import InputError
 from catnf.tasks.files import find_data
 from catnf.tasks.molecules.metrics import (
     PROTOCOLS,
-    Share,
+    Measurement,
     count_new,
     hash_smiles,
     read_graphs,
@@ -68,7 +68,7 @@ def test_counts_by_hand() -> None:
         "novelty": (1 / 3, 3),  # CCO counts twice
         "novelty_largest": (2 / 5, 5),
     }
-    assert metrics == {name: Share(value, n, PROTOCOLS[name]) for name, (value, n) in counts.items()}
+    assert metrics == {name: Measurement(value, n, PROTOCOLS[name]) for name, (value, n) in counts.items()}
     assert valid_smiles(samples, NEUTRAL) == ["CCO", "CCO", "c1ccccc1"]
 
 

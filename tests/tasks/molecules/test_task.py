@@ -18,6 +18,7 @@ from catnf.models.graph_cnf import GraphCNF
 from catnf.tasks.molecules import Molecules, MoleculeTaskConfig, Vocabulary
 from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
 from catnf.tasks.molecules.vocabulary import MolecularGraph
+from catnf.tasks.task import Measuring
 
 ATOMS = ("C", "N", "O")
 SMALL = [
@@ -94,10 +95,14 @@ def test_shares_say_of_how_many(task: Molecules) -> None:
     x, ctx = task.evaluation("test"), task.evaluation_context("test")
     x = torch.cat([x, x[:2]])
     x[0, 6:] = 0  # no bonds: three pieces
-    shares = task.sample_shares(x, Context(7, 6, torch.cat([ctx.mask, ctx.mask[:2]])))  # type: ignore[list-item]
-    assert shares["validity"] == (pytest.approx(6 / 7), 7)
-    assert shares["uniqueness"] == (pytest.approx(5 / 6), 6)
-    assert shares["novelty"] == (0.0, 6)
+    whole = Context(7, 6, torch.cat([ctx.mask, ctx.mask[:2]]))  # type: ignore[list-item]
+    values = task.measure(x, whole, Measuring("test")).values
+    shares = {name: (values[name].value, values[name].n) for name in ("validity", "uniqueness", "novelty")}
+    assert shares == {
+        "validity": (pytest.approx(6 / 7), 7),
+        "uniqueness": (pytest.approx(5 / 6), 6),
+        "novelty": (0.0, 6),
+    }
 
 
 def test_files_that_do_not_fit_are_refused(path: Path, tmp_path: Path) -> None:

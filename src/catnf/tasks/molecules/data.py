@@ -16,7 +16,7 @@ from catnf.pairs import pair_count, pair_index, pair_layout
 from catnf.tasks.molecules.archive import PADDING, MoleculeArchive, MoleculeData
 from catnf.tasks.molecules.sources import dataset_path
 from catnf.tasks.molecules.vocabulary import BONDS, MolecularGraph, Vocabulary
-from catnf.tasks.task import Part, Split, Task, positive_frequencies
+from catnf.tasks.task import Measured, Measuring, Part, Split, Task, positive_frequencies
 
 if TYPE_CHECKING:
     from catnf.tasks.molecules.metrics import Known
@@ -142,7 +142,7 @@ class Molecules(Task):
     def statistics(self) -> Statistics:
         """Of the training molecules; of none where there is no file."""
         try:
-            archive = self._archive("train")
+            archive = self.archive("train")
         except StorageError:
             return Statistics.unknown(self.categories, self.nodes)
         return Statistics.of(archive, self.categories, self.nodes)
@@ -155,7 +155,7 @@ class Molecules(Task):
     def parts(self, size: int, generator: torch.Generator) -> list[Part]:
         device = generator.device
         tables = self._table("train", device)
-        sizes = np.sort(self._archive("train").sizes)  # tables are sorted by size
+        sizes = np.sort(self.archive("train").sizes)  # tables are sorted by size
         edges = [0, *np.searchsorted(sizes, self.groups, side="right").tolist()]
         parts = []
         for largest, start, stop in zip(self.groups, edges[:-1], edges[1:], strict=True):
@@ -204,20 +204,21 @@ class Molecules(Task):
         return found
 
     def sample_metrics(self, x: Tensor, ctx: Context | None = None) -> dict[str, float]:
-        """`validity` and others, by the protocols of `catnf.tasks.molecules.metrics`.
+        """`validity` and other shares, by the protocols of `catnf.tasks.molecules.metrics`.
 
         Novelty is among them where there is a file of training molecules.
         """
-        return {name: share for name, (share, _) in self.sample_shares(x, ctx).items()}
-
-    def sample_shares(self, x: Tensor, ctx: Context | None = None) -> dict[str, tuple[float, int]]:
         from catnf.tasks.molecules.metrics import read_graphs, sample_metrics
 
         assert ctx is not None
         readings = read_graphs(self.graphs(x, ctx), self.vocabulary)
-        return {
-            name: (share.value, share.n) for name, share in sample_metrics(readings, self.known()).items()
-        }
+        return {name: share.value for name, share in sample_metrics(readings, self.known()).items()}
+
+    def measure(self, x: Tensor, ctx: Context, how: Measuring) -> Measured:
+        """`sample_metrics`, distances from held-out molecules and the metrics of MOSES."""
+        from catnf.tasks.molecules.measures import measure_graphs
+
+        return measure_graphs(self, self.graphs(x, ctx), how)
 
     def known(
         self, progress: Callable[[int, int], None] = lambda done, total: None, workers: int = 1
@@ -230,12 +231,13 @@ class Molecules(Task):
         from catnf.tasks.molecules.known import known_hashes
 
         try:
-            archive, path = self._archive("train"), dataset_path(self.source, self.kind)
+            archive, path = self.archive("train"), dataset_path(self.source, self.kind)
             return known_hashes(path, archive, self.vocabulary, progress, workers)
         except StorageError:
             return None
 
-    def _archive(self, split: str) -> MoleculeArchive:
+    def archive(self, split: str) -> MoleculeArchive:
+        """The molecules of a split, those that train by their sizes."""
         if split not in self._splits:
             path = dataset_path(self.source, self.kind)
             data = MoleculeData.load(path, [split])
@@ -259,6 +261,6 @@ class Molecules(Task):
 
     def _table(self, split: str, device: torch.device) -> Tables:
         if (split, device) not in self._tables:
-            tables = Tables.of(self._archive(split), self.nodes, self.bonds)
+            tables = Tables.of(self.archive(split), self.nodes, self.bonds)
             self._tables[split, device] = tables.to(device)
         return self._tables[split, device]

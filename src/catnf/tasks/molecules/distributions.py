@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from catnf.errors import InputError
 from catnf.tasks.molecules.chemistry import quiet, rdkit, read_smiles
+from catnf.tasks.molecules.kept import Arrays, pack_counts, unpack_counts
 from catnf.tasks.molecules.parallel import map_chunks
 from catnf.tasks.molecules.vocabulary import BONDS, Vocabulary
 
@@ -53,11 +54,19 @@ class Profile:
     n: int
 
     @classmethod
-    def of(cls, smiles: Sequence[str], workers: int = 1) -> Profile:
-        """The profile of valid SMILES; rings are those of the smallest set of smallest rings."""
+    def of(
+        cls,
+        smiles: Sequence[str],
+        workers: int = 1,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> Profile:
+        """The profile of valid SMILES; rings are those of the smallest set of smallest rings.
+
+        `progress` is told how many more are done.
+        """
         if not smiles:
             raise InputError("There are no molecules to describe; give at least one SMILES.")
-        parts = map_chunks(_describe, smiles, workers)
+        parts = map_chunks(_describe, smiles, workers, progress=progress)
         counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
         for part in parts:
             counts["size"][str(sum(part.atoms.values()))] += 1
@@ -67,6 +76,16 @@ class Profile:
             counts["ring_sizes"].update(part.ring_sizes)
         values = {"logp": [part.logp for part in parts], "qed": [part.qed for part in parts]}
         return cls(counts, {name: np.array(some) for name, some in values.items()}, len(parts))
+
+    def arrays(self) -> Arrays:
+        """All of it as arrays, for a file."""
+        return {"counts": pack_counts(self.counts), **self.values}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Profile:
+        """What `arrays` gave."""
+        values = {name: arrays[name] for name in MEASURED}
+        return cls(unpack_counts(arrays["counts"]), values, len(values[MEASURED[0]]))
 
 
 @dataclass(frozen=True)

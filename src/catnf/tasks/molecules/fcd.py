@@ -7,17 +7,19 @@ through the encoding ("neutralised", see `metrics.valid_smiles`). MOSES publishe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from catnf.errors import InputError, MissingDependencyError, StorageError
+from catnf.storage import write_bytes
+from catnf.tasks.molecules.archive import UNREADABLE
 from catnf.tasks.molecules.chemistry import quiet, rdkit, read_smiles
 
 FEATURES = 512
@@ -43,15 +45,30 @@ class ChemNetStatistics:
         values = features.astype(np.float64)
         return cls(values.mean(0), np.cov(values, rowvar=False), len(values))
 
-    def save(self, path: Path) -> None:
-        """Write an `.npz` file of `mu`, `sigma_tril` (the lower triangle, row by row) and `n`."""
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """`mu`, `sigma_tril` (the lower triangle, row by row) and `n`: what a file holds."""
         lower = self.covariance[np.tril_indices(FEATURES)]
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as file:
-                np.savez_compressed(file, mu=self.mean, sigma_tril=lower, n=np.array(self.n))
-        except OSError as error:
-            raise StorageError(f"The statistics {path} cannot be written: {error}.") from error
+        return {"mu": self.mean, "sigma_tril": lower, "n": np.array(self.n)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], name: str = "") -> ChemNetStatistics:
+        """Statistics of `arrays`, or those called `name` among several; `ValueError` for other shapes."""
+        prefix = f"{name}_" if name else ""
+        mean, lower = arrays[f"{prefix}mu"], arrays[f"{prefix}sigma_tril"]
+        rows, columns = np.tril_indices(FEATURES)
+        if mean.shape != (FEATURES,) or lower.shape != rows.shape:
+            raise ValueError(f"statistics of {mean.shape} features")
+        covariance = np.zeros((FEATURES, FEATURES))
+        covariance[rows, columns] = lower
+        covariance[columns, rows] = lower
+        n = int(arrays[f"{prefix}n"]) if f"{prefix}n" in arrays else 0
+        return cls(mean.astype(np.float64), covariance, n)
+
+    def save(self, path: Path) -> None:
+        """Write an `.npz` file of `arrays`, all or nothing."""
+        stream = io.BytesIO()
+        np.savez_compressed(stream, allow_pickle=False, **self.arrays())
+        write_bytes(path, stream.getvalue())
 
     @classmethod
     def load(cls, path: Path, name: str = "") -> ChemNetStatistics:
@@ -59,28 +76,19 @@ class ChemNetStatistics:
 
         The file of MOSES holds `test` and `test_scaffolds`, as `test_mu` and `test_sigma_tril`.
         """
-        prefix = f"{name}_" if name else ""
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                mean, lower = arrays[f"{prefix}mu"], arrays[f"{prefix}sigma_tril"]
-                n = int(arrays[f"{prefix}n"]) if f"{prefix}n" in arrays else 0
+                return cls.from_arrays(arrays, name)
         except OSError as error:
             raise StorageError(
                 f"{path} cannot be read: {error}; give a file of ChemNet statistics."
             ) from error
-        except (KeyError, ValueError, BadZipFile) as error:
+        except UNREADABLE as error:
+            prefix = f"{name}_" if name else ""
             raise StorageError(
-                f"{path} does not hold ChemNet statistics {prefix}mu, {prefix}sigma_tril."
+                f"{path} does not hold ChemNet statistics {prefix}mu and {prefix}sigma_tril of {FEATURES} "
+                "features; make them again."
             ) from error
-        rows, columns = np.tril_indices(FEATURES)
-        if mean.shape != (FEATURES,) or lower.shape != rows.shape:
-            raise StorageError(
-                f"{path} holds statistics of {mean.shape}, but ChemNet has {FEATURES} features."
-            )
-        covariance = np.zeros((FEATURES, FEATURES))
-        covariance[rows, columns] = lower
-        covariance[columns, rows] = lower
-        return cls(mean.astype(np.float64), covariance, n)
 
 
 class ChemNet:

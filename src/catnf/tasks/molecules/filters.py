@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,11 @@ def filter_share(smiles: Sequence[str], workers: int = 1) -> float:
     return sum(passed) / len(passed) if passed else 0.0
 
 
-def passes_filters(smiles: Sequence[str], workers: int = 1) -> list[bool]:
-    """Which valid SMILES pass all filters."""
-    return map_chunks(_passes, smiles, workers)
+def passes_filters(
+    smiles: Sequence[str], workers: int = 1, progress: Callable[[int], None] = lambda count: None
+) -> list[bool]:
+    """Which valid SMILES pass all filters; `progress` is told how many more are looked at."""
+    return map_chunks(_passes, smiles, workers, progress=progress)
 
 
 def _passes(smiles: Sequence[str]) -> list[bool]:

@@ -7,7 +7,7 @@ no pentavalent carbon, the paper's wants one connected molecule as drawn.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from catnf.tasks.molecules.chemistry import gdss_smiles, gdss_valid, largest_fragment, strict_smiles
 from catnf.tasks.molecules.parallel import map_chunks
 from catnf.tasks.molecules.vocabulary import MolecularGraph, Vocabulary
+from catnf.tasks.task import Measurement
 
 Known = Collection[str] | NDArray[np.uint64]
 """Training molecules: canonical SMILES, or their sorted hashes as `hash_smiles` gives them.
@@ -40,15 +41,6 @@ PROTOCOLS = {
 
 
 @dataclass(frozen=True)
-class Share:
-    """A metric: how many of `n`, counted by the rule that `protocol` says."""
-
-    value: float
-    n: int
-    protocol: str
-
-
-@dataclass(frozen=True)
 class Reading:
     """What the protocols make of one graph.
 
@@ -65,9 +57,14 @@ class Reading:
     corrected: str | None
 
 
-def read_graphs(graphs: Sequence[MolecularGraph], vocabulary: Vocabulary, workers: int = 1) -> list[Reading]:
-    """A reading of every graph, in order."""
-    return map_chunks(partial(_read, vocabulary=vocabulary), graphs, workers)
+def read_graphs(
+    graphs: Sequence[MolecularGraph],
+    vocabulary: Vocabulary,
+    workers: int = 1,
+    progress: Callable[[int], None] = lambda count: None,
+) -> list[Reading]:
+    """A reading of every graph, in order; `progress` is told how many more are read."""
+    return map_chunks(partial(_read, vocabulary=vocabulary), graphs, workers, progress=progress)
 
 
 def _read(graphs: Sequence[MolecularGraph], vocabulary: Vocabulary) -> list[Reading]:
@@ -91,7 +88,7 @@ def _read(graphs: Sequence[MolecularGraph], vocabulary: Vocabulary) -> list[Read
     return readings
 
 
-def sample_metrics(readings: Sequence[Reading], known: Known | None = None) -> dict[str, Share]:
+def sample_metrics(readings: Sequence[Reading], known: Known | None = None) -> dict[str, Measurement]:
     """All shares of `PROTOCOLS` that the readings allow: novelty only where training molecules are given.
 
     Shares of no molecules at all, such as the uniqueness of none that is valid, are left out.
@@ -108,16 +105,21 @@ def sample_metrics(readings: Sequence[Reading], known: Known | None = None) -> d
     if known is not None:
         counts["novelty"] = (count_new(strict, known), len(strict))
         counts["novelty_largest"] = (count_new(largest, known), len(largest))
-    return {name: Share(some / n, n, PROTOCOLS[name]) for name, (some, n) in counts.items() if n}
+    return {name: Measurement(some / n, n, PROTOCOLS[name]) for name, (some, n) in counts.items() if n}
 
 
-def valid_smiles(graphs: Sequence[MolecularGraph], vocabulary: Vocabulary, workers: int = 1) -> list[str]:
+def valid_smiles(
+    graphs: Sequence[MolecularGraph],
+    vocabulary: Vocabulary,
+    workers: int = 1,
+    progress: Callable[[int], None] = lambda count: None,
+) -> list[str]:
     """Canonical SMILES of the strictly valid graphs.
 
     Of data, this is the reference that went through the same encoding as samples: with a neutral vocabulary
     the neutralised one, without charges and stereo marks.
     """
-    found = map_chunks(partial(_strict, vocabulary=vocabulary), graphs, workers)
+    found = map_chunks(partial(_strict, vocabulary=vocabulary), graphs, workers, progress=progress)
     return [smiles for smiles in found if smiles is not None]
 
 

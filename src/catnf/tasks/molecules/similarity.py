@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from catnf.errors import InputError
 from catnf.tasks.molecules.chemistry import quiet, rdkit, read_smiles
+from catnf.tasks.molecules.kept import Arrays, pack_counts, unpack_counts
 from catnf.tasks.molecules.parallel import map_chunks
 
 _BITS, _RADIUS = 1024, 2  # of the Morgan fingerprints
@@ -40,14 +41,29 @@ class Structures:
     fragments: Mapping[str, int]
 
     @classmethod
-    def of(cls, smiles: Sequence[str], workers: int = 1) -> Structures:
-        """Fingerprints, scaffolds and fragments of valid SMILES."""
+    def of(
+        cls,
+        smiles: Sequence[str],
+        workers: int = 1,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> Structures:
+        """Fingerprints, scaffolds and fragments of valid SMILES; `progress` hears how many more are done."""
         if not smiles:
             raise InputError("There are no molecules to compare; give at least one SMILES.")
-        parts = map_chunks(_structures, smiles, workers)
+        parts = map_chunks(_structures, smiles, workers, progress=progress)
         scaffolds = Counter(part.scaffold for part in parts if part.scaffold)
         fragments = Counter(fragment for part in parts for fragment in part.fragments)
         return cls(np.stack([part.bits for part in parts]), scaffolds, fragments)
+
+    def arrays(self) -> Arrays:
+        """All of it as arrays, for a file."""
+        counts = {"scaffolds": self.scaffolds, "fragments": self.fragments}
+        return {"prints": self.prints, "counts": pack_counts(counts)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Structures:
+        """What `arrays` gave."""
+        return cls(arrays["prints"], **unpack_counts(arrays["counts"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +94,7 @@ def _structures(smiles: Sequence[str]) -> list[_Structure]:
 def moses_similarities(
     samples: Structures, reference: Structures, device: torch.device | str = "cpu"
 ) -> dict[str, float]:
-    """All metrics of this file: `snn`, `scaffolds`, `fragments`, `diversity`, `diversity_2`.
+    """How alike samples are to a reference: `snn`, `scaffolds`, `fragments`.
 
     A cosine of nothing, where no molecule has a scaffold, is left out.
     """
@@ -86,10 +102,14 @@ def moses_similarities(
         "snn": nearest_similarity(samples, reference, device),
         "scaffolds": scaffold_similarity(samples, reference),
         "fragments": fragment_similarity(samples, reference),
-        "diversity": internal_diversity(samples, 1, device),
-        "diversity_2": internal_diversity(samples, 2, device),
     }
     return {name: value for name, value in values.items() if not math.isnan(value)}
+
+
+def moses_diversities(samples: Structures, device: torch.device | str = "cpu") -> dict[str, float]:
+    """How unlike samples are to one another: `diversity`, `diversity_2`."""
+    powers = {"diversity": 1, "diversity_2": 2}
+    return {name: internal_diversity(samples, power, device) for name, power in powers.items()}
 
 
 def nearest_similarity(

@@ -1,0 +1,136 @@
+"""The command that measures a trained model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from catnf.cli.base import AsJson, Device, app, chosen_device, messages, typed_command
+from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.evaluation import Evaluation
+
+_DRAWS, _EXAMPLES, _GENERATED = 100, 512, 10_000
+
+
+@app.command()
+def evaluate(
+    name: Annotated[str, typer.Argument(help="A bundled model's name, a run's folder, or a model file.")],
+    samples: Annotated[
+        int | None, typer.Option(help=f"Draws of the importance-weighted bound; default: {_DRAWS}.")
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(help=f"Examples that are scored; default: {_EXAMPLES}.")
+    ] = None,
+    generated: Annotated[
+        int | None, typer.Option(help=f"Samples that are drawn and measured; default: {_GENERATED}.")
+    ] = None,
+    split: Annotated[Literal["validation", "test"], typer.Option()] = "validation",
+    temperature: Annotated[float | None, typer.Option(help="Of the samples; default: 1.")] = None,
+    seed: Annotated[int, typer.Option()] = 0,
+    sampled: Annotated[
+        list[Path] | None,
+        typer.Option(help="Molecules of `catnf sample --graphs` to measure instead of new ones; repeatable."),
+    ] = None,
+    likelihood: Annotated[
+        Path | None,
+        typer.Option(help="What `catnf evaluate --generated 0 --json` printed, instead of scoring again."),
+    ] = None,
+    device: Device = "auto",
+    results: Annotated[Path | None, typer.Option(help="Folder to write <name>.json into.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a trained model on held-out data, and its samples."""
+    from catnf.cli.molecules import need_rdkit
+    from catnf.evaluation import EvaluationOptions, evaluate_likelihood, evaluate_samples, with_optimum
+    from catnf.fitted import load
+    from catnf.results import read_likelihood, record, write_result
+    from catnf.sampling import SampledGraphs
+    from catnf.storage import make_folder
+    from catnf.tasks.cores import available_cores
+    from catnf.tasks.molecules import Molecules
+
+    if sampled and not (generated is None and temperature is None):
+        raise InputError("--sampled brings samples of its own; leave out --generated and --temperature.")
+    if likelihood is not None and not (examples is None and samples is None):
+        raise InputError("--likelihood brings figures of its own; leave out --examples and --samples.")
+    options = EvaluationOptions(
+        split,
+        _EXAMPLES if examples is None else examples,
+        _DRAWS if samples is None else samples,
+        _GENERATED if generated is None else generated,
+        temperature=1.0 if temperature is None else temperature,
+        seed=seed,
+    )
+    fitted = load(name, chosen_device(device))
+    if (options.generated or sampled) and isinstance(fitted.task, Molecules):
+        need_rdkit("measure the likelihood only, with --generated 0")
+    if results is not None:
+        make_folder(results)
+    parts: dict[str, dict[str, object]] = {}
+    drawn = None
+    if sampled:
+        graphs = SampledGraphs.load(sampled, fitted)
+        drawn, parts["samples"] = graphs.tensors(fitted), dict(graphs.about)
+    if likelihood is not None:
+        evaluation, parts["likelihood"] = read_likelihood(likelihood, fitted, split)
+    work = [] if likelihood else [f"Scoring {options.examples} examples with {options.samples} draws each"]
+    work += [f"measuring {drawn[1].batch} samples" if drawn else f"drawing {options.generated} samples"]
+    told = " and ".join(work)
+    messages.print(f"{told[0].upper()}{told[1:]} on {fitted.device.type} ...")
+    if likelihood is None:
+        evaluation = evaluate_likelihood(fitted, options)
+    if drawn or options.generated:
+        with _bars() as progress:
+            more = evaluate_samples(fitted, options, drawn, available_cores(), progress)
+        evaluation = evaluation.joined(more)
+    evaluation = with_optimum(evaluation, fitted)
+    outcome = record(fitted, evaluation, typed_command(), parts)
+    for note in evaluation.notes:
+        messages.print(note)
+    if as_json:
+        print(json.dumps(outcome))
+    else:
+        _show(fitted.experiment.name, evaluation)
+    if results is not None:  # last: a file that cannot be written to loses nothing
+        write_result(results, fitted.experiment.name, outcome, fitted.seed)
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Shows how far every stage is, once there is one."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=messages)
+    bars: dict[str, TaskID] = {}
+
+    def show(stage: str, done: int, total: int) -> None:
+        if stage not in bars:
+            progress.start()  # the second time it does nothing
+            bars[stage] = progress.add_task(stage)
+        progress.update(bars[stage], completed=done, total=total or None)
+
+    try:
+        yield show
+    finally:
+        if bars:
+            progress.stop()
+
+
+def _show(name: str, evaluation: Evaluation) -> None:
+    table = Table(title=name, title_justify="left")
+    for column in ("metric", "value", "95 % interval", "n"):
+        table.add_column(column, justify="left" if column == "metric" else "right")
+    for metric, value in evaluation.metrics.items():
+        interval = evaluation.intervals.get(metric)
+        shown = "" if interval is None else f"{interval[0]:.4f} – {interval[1]:.4f}"
+        table.add_row(metric, f"{value:.4f}", shown, str(evaluation.n.get(metric, "")))
+    Console().print(table)
