@@ -148,6 +148,24 @@ class GraphContext(Context):
 
 
 @dataclass(frozen=True)
+class TableContext(Context):
+    """Context of rows whose categorical cells are the elements and whose numbers stand beside them.
+
+    Attributes:
+        numbers: `[batch, numeric columns]`, centred and scaled; anything where none is present.
+        present: `[batch, numeric columns]`, false where a cell holds no number.
+    """
+
+    numbers: Tensor | None = None
+    present: Tensor | None = None
+
+    def counts(self, like: Tensor) -> Tensor:
+        """The number of columns, of both kinds: what bits per variable are divided by."""
+        numeric = 0 if self.numbers is None else self.numbers.shape[1]
+        return like.new_full((self.batch,), float(self.elements + numeric))
+
+
+@dataclass(frozen=True)
 class RelationalContext(Context):
     """Context of a graph whose edges have categories.
 

@@ -17,7 +17,7 @@ from catnf.context import Context
 from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment
 from catnf.models import Model
-from catnf.storage import load_tensors, save_tensors
+from catnf.storage import load_tensors, peek_header, save_tensors
 from catnf.tasks.task import Task
 
 ZOO = Path(__file__).parent / "zoo"
@@ -173,6 +173,8 @@ def load(name_or_path: str | Path, device: torch.device | str = "cpu") -> Fitted
     path = _locate(name_or_path)
     tensors, header = load_tensors(path)
     kind = header.get("kind")
+    if kind == "table":
+        raise InputError(f"{path} is a model of a table; use catnf.tabular.CategoricalFlow.load.")
     if kind not in ("model", "checkpoint"):
         raise StorageError(f"{path} holds no model; give a model.safetensors or a run's folder.")
     try:
@@ -185,6 +187,13 @@ def load(name_or_path: str | Path, device: torch.device | str = "cpu") -> Fitted
     _fill(model, weights, path)
     provenance = header.get("provenance", {"steps": header.get("step"), "seconds": header.get("seconds")})
     return FittedModel(experiment, task, model.to(device).eval(), seed, provenance)
+
+
+def is_table_model(name: str | Path) -> bool:
+    """Whether a path is that of a model of a table, rather than of another one or of nothing."""
+    path = Path(name)
+    file = path / "model.safetensors" if path.is_dir() else path
+    return file.is_file() and peek_header(file).get("kind") == "table"
 
 
 def bundled_names() -> list[str]:
@@ -216,10 +225,12 @@ def _locate(name_or_path: str | Path) -> Path:
 
 def _from_checkpoint(tensors: Mapping[str, Tensor], layout: object, model: Model) -> dict[str, Tensor]:
     from catnf.training.flat import FlatParameters
+    from catnf.training.selection import stored_best
     from catnf.training.step import stored_buffers
 
     flat = FlatParameters(model)
-    average = tensors.get("average")
+    best = stored_best(tensors)
+    average = tensors.get("average") if best is None else best
     if average is None or average.shape != flat.values.shape or layout != flat.names:
         return {}  # fits nothing
     return flat.named(average) | stored_buffers(tensors)

@@ -110,6 +110,15 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, header
 
 
+def peek_header(path: str | Path) -> dict[str, Any]:
+    """The header of a file, without its tensors; empty where it is none that catnf wrote."""
+    try:
+        with safe_open(Path(path), framework="pt", device="cpu") as opened:
+            return _decode_metadata(Path(path), opened.metadata() or {})[0]
+    except (SafetensorError, OSError):  # whoever reads the file next says what is wrong with it
+        return {}
+
+
 def make_folder(path: str | Path) -> None:
     """Make a folder, and those above it, before the work whose outcome will be written there."""
     try:

@@ -122,19 +122,37 @@ def sample(
         bool,
         typer.Option("--valid-only", help="Of molecules those only that are valid, as many as asked for."),
     ] = False,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(help="Of tables: a column's value, e.g. housing=own, or range, age=20..30; repeatable."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For the same samples again.")] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Draw examples from a trained model."""
-    from catnf.cli.sampling import Outputs, check_outputs, check_plain_options, draw_colored, write_molecules
-    from catnf.fitted import load
+    from catnf.cli.sampling import (
+        Outputs,
+        check_outputs,
+        check_plain_options,
+        check_table_options,
+        draw_colored,
+        write_molecules,
+    )
+    from catnf.fitted import is_table_model, load
     from catnf.sampling import SamplingOptions
     from catnf.storage import write_text
     from catnf.tasks.molecules import Molecules
 
     outputs = Outputs(output, grid, as_json, graphs)
     check_outputs(outputs, largest or valid_only)
+    if is_table_model(name):
+        from catnf.cli.tables import RowOptions, write_rows
+
+        check_table_options(name, largest, valid_only, outputs, temperature)
+        return write_rows(name, RowOptions(count, given or (), seed, output, as_json))
+    if given:
+        raise InputError(f"--given is for models that `catnf fit` made, but {name} is none; leave it out.")
     fitted = load(name, chosen_device(device))
     if isinstance(fitted.task, Molecules):
         options = SamplingOptions(count, seed, temperature, largest, valid_only)

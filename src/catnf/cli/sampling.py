@@ -227,6 +227,22 @@ def check_plain_options(fitted: FittedModel, largest: bool, valid_only: bool, ou
         )
 
 
+def check_table_options(
+    name: str, largest: bool, valid_only: bool, outputs: Outputs, temperature: float
+) -> None:
+    """Refuse options that mean nothing for rows of a table."""
+    asked = {
+        "--largest": largest,
+        "--valid-only": valid_only,
+        "--grid": outputs.grid is not None,
+        "--graphs": outputs.graphs is not None,
+        "--temperature": temperature != 1.0,
+    }
+    for option, given in asked.items():
+        if given:
+            raise InputError(f"{option} is not for tables, which {name} is a model of; leave it out.")
+
+
 def draw_colored(path: Path, x: Tensor, ctx: Context) -> None:
     """Draw the first colored graphs of samples `x: [batch, nodes]`."""
     from catnf.tasks.coloring.data import conflicts

@@ -27,7 +27,14 @@ Model = Annotated[str | None, typer.Option(help="A bundled model, a run's folder
 
 @app.command()
 def score(
-    file: Annotated[Path, typer.Argument(help="SMILES: .smi, .txt, .csv, .tsv, maybe .gz or .xz.")],
+    first: Annotated[str, typer.Argument(metavar="[MODEL]", help="Instead of --model.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="SMILES (.smi, .txt, .csv, .tsv, maybe .gz or .xz), or a table (.csv, .parquet).",
+        ),
+    ] = None,
     model: Model = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="CSV file instead of the screen.")
@@ -38,13 +45,29 @@ def score(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Tell how likely molecules are, the most unusual first; lines that cannot be used are listed."""
+    """Tell how likely molecules or rows of a table are, the most unusual first.
+
+    Lines that are no molecules are listed.
+    """
+    from catnf.fitted import is_table_model
     from catnf.molecules import molecule_model, score_molecules
     from catnf.storage import write_text
     from catnf.tasks.cores import available_cores
     from catnf.tasks.molecules.files import read_smiles_file
     from catnf.tasks.molecules.preparation import refused_path
 
+    if file is None:
+        file = Path(first)
+    elif model is None:
+        model = first
+    else:
+        raise InputError(f"The model is given twice, {first} and --model {model}; leave one out.")
+    if model is not None and is_table_model(model):
+        from catnf.cli.tables import score_rows
+
+        if column is not None:
+            raise InputError(f"--column is for molecules, but {model} is of a table; leave it out.")
+        return score_rows(model, file, output, samples, seed, as_json)
     fitted = molecule_model(model, chosen_device(device))
     rows = read_smiles_file(file, column)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -66,9 +89,9 @@ def score(
     used = sorted((line for line in lines if not line[1].problem), key=lambda line: -line[1].bits_per_node)
     refused = [line for line in lines if line[1].problem]
     if not used:
-        number, first = refused[0]
+        number, worst = refused[0]
         raise InputError(
-            f"{file} has no molecule that can be scored; the first is on line {number}: {first.problem}."
+            f"{file} has no molecule that can be scored; the first is on line {number}: {worst.problem}."
         )
     if output is not None:
         write_text(output, _table(used))

@@ -1,5 +1,10 @@
 """Categories to latents and back."""
 
+from catnf.encodings.columns import (
+    ColumnDequantizationEncoding,
+    ColumnJointEncoding,
+    ColumnMixtureEncoding,
+)
 from catnf.encodings.dequantization import DequantizationEncoding
 from catnf.encodings.encoding import Encoded, Encoding
 from catnf.encodings.joint import JointEncoding
@@ -8,6 +13,9 @@ from catnf.encodings.mixture import MixtureEncoding
 from catnf.encodings.variational import VariationalEncoding
 
 __all__ = [
+    "ColumnDequantizationEncoding",
+    "ColumnJointEncoding",
+    "ColumnMixtureEncoding",
     "DequantizationEncoding",
     "Encoded",
     "Encoding",

@@ -17,6 +17,7 @@ from catnf.models import Model
 from catnf.tasks.coloring import ColoringModelConfig, ColoringTaskConfig
 from catnf.tasks.molecules import MoleculeModelConfig, MoleculeTaskConfig
 from catnf.tasks.sets import SetModelConfig, SetTaskConfig
+from catnf.tasks.table import TableModelConfig, TableTaskConfig
 from catnf.tasks.task import Task
 from catnf.training.config import TrainingConfig
 
@@ -30,8 +31,8 @@ class Experiment:
     """Everything that defines a training but its seed and the machine it runs on."""
 
     name: str
-    task: SetTaskConfig | ColoringTaskConfig | MoleculeTaskConfig
-    model: SetModelConfig | ColoringModelConfig | MoleculeModelConfig
+    task: SetTaskConfig | ColoringTaskConfig | MoleculeTaskConfig | TableTaskConfig
+    model: SetModelConfig | ColoringModelConfig | MoleculeModelConfig | TableModelConfig
     training: TrainingConfig
 
     @classmethod

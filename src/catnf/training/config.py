@@ -28,9 +28,16 @@ class TrainingConfig:
     reconstruction_half_life: float = 5000.0  # steps in which its excess over the end halves
     reconstruction_end: float = 1.0  # what it decays to
     initialization_batches: int = 16  # for the data-dependent initialization
+    weight_decay: float = 0.0  # of the networks' matrices, a step times the learning rate
+    validate_every: int = (
+        0  # steps between looks at validation data, whose best weights are kept; 0: no looks
+    )
+    validation_examples: int = 4096  # examples of a look, or all there are
+    validation_draws: int = 8  # of the importance-weighted bound in a look
+    patience: int = 0  # looks without anything better after which training stops, 0 for none
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "initialization_batches"):
+        for name in ("steps", "batch", "initialization_batches", "validation_examples", "validation_draws"):
             if getattr(self, name) < 1:
                 raise InputError(f"training.{name} is {getattr(self, name)}; give at least 1.")
         for name in ("learning_rate", "matrix_learning_rate", "clip", "reconstruction_half_life"):
@@ -38,7 +45,15 @@ class TrainingConfig:
                 raise InputError(
                     f"training.{name} is {getattr(self, name)}; give a number above 0 and below 1e38."
                 )
-        for name in ("warmup", "reconstruction_hold", "reconstruction_start", "reconstruction_end"):
+        for name in (
+            "warmup",
+            "reconstruction_hold",
+            "reconstruction_start",
+            "reconstruction_end",
+            "weight_decay",
+            "validate_every",
+            "patience",
+        ):
             if getattr(self, name) < 0:
                 raise InputError(f"training.{name} is {getattr(self, name)}; give 0 or more.")
         for name in ("average", "beta2"):
@@ -46,3 +61,8 @@ class TrainingConfig:
                 raise InputError(f"training.{name} is {getattr(self, name)}; give one from 0 to below 1.")
         if not 0 < self.decay <= 1:
             raise InputError(f"training.decay is {self.decay}; give a factor above 0 and up to 1.")
+        if self.patience and not self.validate_every:
+            raise InputError(
+                f"training.patience is {self.patience}, but nothing is validated; "
+                "give training.validate_every."
+            )

@@ -37,6 +37,13 @@ class FlatParameters:
             id(p) for m in model.modules() if isinstance(m, Network) for p in m.parameters(recurse=True)
         }
         matrices = _hidden_matrices(model)
+        self.linear = {
+            id(layer.weight)
+            for network in model.modules()
+            if isinstance(network, Network)
+            for layer in network.modules()
+            if isinstance(layer, nn.Linear)
+        }
         named = dict(model.named_parameters())
 
         def place(name: str) -> tuple[bool, bool, tuple[int, ...]]:
@@ -109,6 +116,13 @@ class FlatParameters:
         """Bring the networks' low-precision copy up to date with `values`."""
         if self.network_copy is not None:
             self.network_copy.copy_(self.values[: self.network_end])
+
+    def matrices(self) -> Tensor:
+        """1 where a number belongs to a matrix of a network's linear layer, 0 elsewhere: like `values`."""
+        marks = torch.zeros_like(self.values)
+        for view, identity in zip(self.views(marks), map(id, self.parameters), strict=True):
+            view.fill_(float(identity in self.linear))
+        return marks
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
         """A buffer laid out like `values` as named tensors."""

@@ -23,6 +23,7 @@ from catnf.training.checkpoint import CHECKPOINT, LOSSES, MODEL, Found, find_che
 from catnf.training.interrupt import Interrupt
 from catnf.training.logs import LossLog, Progress, TensorBoard
 from catnf.training.options import RunOptions, RunSummary
+from catnf.training.selection import Selection
 from catnf.training.step import TrainingStep, stored_buffers
 
 
@@ -91,6 +92,7 @@ class _Run:
             accelerate=device.type == "cuda",
             network_dtype=torch.bfloat16 if low else torch.float32,
         )
+        self.selection = Selection(self.step, self.task, experiment.training)
         if found is not None:
             self._resume(*found)
             self._say(f"Going on from step {self.step.index} ...")
@@ -107,13 +109,15 @@ class _Run:
         shown = self.fabric.is_global_zero and not options.quiet
         with Progress(total, self.step.index, self.task.optimum, shown) as progress, self._board() as board:
             self.share = self._share()
-            while self.step.index < total and self.share < 1.0 and not (alone and interrupt.requested):
+            while not self._complete() and not (alone and interrupt.requested):
                 self.step(self.share)
+                self.selection.look()
                 if alone:
                     self.share = self._share()
                 if (
                     self.step.index % options.log_every
                     and self.step.index < total
+                    and not self.selection.stopped
                     and not (alone and time.monotonic() - self.last_log > 2.0)
                 ):
                     continue
@@ -127,6 +131,12 @@ class _Run:
             if self.step.unread:
                 self._log(progress, board)
 
+    def _complete(self) -> bool:
+        """Whether nothing is left to do: all steps are made, the budget is spent, or nothing better comes."""
+        return (
+            self.step.index >= self.experiment.training.steps or self.share >= 1.0 or self.selection.stopped
+        )
+
     def save(self) -> None:
         """Write a checkpoint, in place of the last one in a single move."""
         # A finite loss may still have had a gradient that was not, which shows in the next loss only.
@@ -136,6 +146,7 @@ class _Run:
         random = self.fabric.all_gather(self.step.generator.get_state().to(self.fabric.device))
         assert isinstance(random, Tensor)
         state["random"] = random.reshape(self.fabric.world_size, -1)
+        state |= self.selection.state()
         if self.fabric.is_global_zero:
             header = {
                 "kind": "checkpoint",
@@ -165,7 +176,7 @@ class _Run:
             seconds=self._seconds(),
             bits=self.bits,
             interrupted=interrupted,
-            finished=self.step.index >= self.experiment.training.steps or self.share >= 1.0,
+            finished=self._complete(),
         )
         # A run that had nothing left to do keeps its model, with the revision that made it.
         if self.fabric.is_global_zero and (made or not (self.folder / MODEL).exists()):
@@ -188,7 +199,9 @@ class _Run:
             "precision": str(step.network_dtype).removeprefix("torch."),
             "budget": self.options.budget,
         }
-        weights = {**step.flat.named(step.average), **stored_buffers(step.state())}
+        if self.selection.bits is not None:
+            provenance |= {"best_step": self.selection.best_step, "validation_bits": self.selection.bits}
+        weights = {**step.flat.named(self.selection.weights), **stored_buffers(step.state())}
         save_model(self.folder / MODEL, weights, self.experiment, self.options.seed, provenance)
         write_text(self.folder / "run.json", json.dumps(provenance, indent=2) + "\n")
 
@@ -236,6 +249,7 @@ class _Run:
         else:  # another device or number of processes: fresh numbers, but never the first ones again
             self.step.generator.manual_seed(hash((self.options.seed, self.fabric.global_rank, index)))
         self.step.load_state(state, index)
+        self.selection.load_state(state)
 
     def _agree(self) -> None:
         """Make sure that all processes start from the same step and the same parameters."""

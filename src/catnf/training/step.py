@@ -120,6 +120,7 @@ class TrainingStep:
         self.adam = FlatAdam(
             self.flat.values.detach()[self.muon.end :], gradient[self.muon.end :], self.rate, config
         )
+        self.decayed = self.flat.matrices() * config.weight_decay if config.weight_decay > 0 else None
         self._optimize: Callable[[], object] = self.adam.optimizer.step
         self._gradients: Callable[[], None] = self._compute_gradients
         self._change: Callable[[], None] = self._compute_update
@@ -199,6 +200,8 @@ class TrainingStep:
         assert gradient is not None
         norm = torch.linalg.vector_norm(gradient)
         gradient.mul_((self.config.clip / (norm + 1e-6)).clamp(max=1.0))
+        if self.decayed is not None:
+            self.flat.values.sub_(self.flat.values * self.decayed * self.rate)
         self.muon.step()
         self._optimize()
         self.average.lerp_(self.flat.values, self.blend)

@@ -1,0 +1,263 @@
+"""Commands for tables: fit, report; and what sample and score do with a model of a table."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from catnf.cli.base import AsJson, app, messages
+from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.tabular import CategoricalFlow
+    from catnf.tabular.schema import Column
+
+_MOST_SHOWN = 20  # rows on the screen
+
+
+@app.command()
+def fit(
+    file: Annotated[Path, typer.Argument(help="Table: .csv, .tsv or .parquet.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, or file ending in .safetensors.")],
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="A numeric column that is categorical; repeatable.")
+    ] = None,
+    missing: Annotated[
+        Literal["category", "impute"], typer.Option(help="Gaps are a value, or filled in samples.")
+    ] = "category",
+    rare: Annotated[int, typer.Option(help="Categories with fewer rows share one.")] = 1,
+    max_time: Annotated[float | None, typer.Option(help="Train for at most so many seconds.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps; default: what suits the table.")] = None,
+    seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the distribution of a table's rows."""
+    from catnf.storage import make_folder
+    from catnf.tabular import CategoricalFlow
+    from catnf.tabular.frames import read_table
+
+    frame = read_table(file)
+    make_folder(output.parent if output.suffix == ".safetensors" else output)
+    flow = CategoricalFlow(
+        missing=missing,
+        rare=rare,
+        categorical=tuple(categorical or ()),
+        max_steps=steps,
+        max_seconds=max_time,
+        random_state=_checked(seed),
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with _warnings_told(), Progress(*columns, console=messages, disable=quiet) as progress:
+            bar = progress.add_task("Fitting", total=None)
+
+            def show(step: int, total: int, bits: float | None) -> None:
+                held = "" if bits is None else f", {bits:.3f} bits/column held out"
+                progress.update(bar, completed=step, total=total, description=f"Fitting{held}")
+
+            flow.fit(frame, progress=show)
+    except KeyboardInterrupt:
+        messages.print("Stopped; nothing is written.")
+        raise typer.Exit(130) from None
+    path = flow.save(output)
+    held = flow.held_out_log_likelihood_
+    if as_json:
+        told = {
+            "model": str(path),
+            "rows": len(frame),
+            "columns": flow.columns_,
+            "steps": flow.n_steps_,
+            "seconds": round(flow.fit_seconds_, 1),
+            "held_out_log_likelihood": held,
+        }
+        print(json.dumps(told))
+        return
+    kinds = list(flow.columns_.values())
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    likely = "" if held is None else f"; held-out rows have {held:.3f} nats on average"
+    messages.print(
+        f"{len(frame):,} rows, {counts} columns: {flow.n_steps_} steps in {flow.fit_seconds_:.0f} s{likely}."
+    )
+    print(path)
+
+
+@app.command()
+def report(
+    model: Annotated[Path, typer.Argument(help="What `catnf fit` wrote.")],
+    file: Annotated[Path, typer.Argument(help="Real rows, best others than were fitted: .csv, .parquet.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="HTML file.")] = Path("report.html"),
+    target: Annotated[
+        str | None, typer.Option(help="Column to predict; default: the last categorical one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the synthetic rows.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare synthetic rows with real ones, and write a page about it."""
+    from catnf.storage import write_text
+    from catnf.tabular import CategoricalFlow
+    from catnf.tabular.frames import read_table
+    from catnf.tabular.page import report_page
+    from catnf.tabular.report import make_report
+
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"The output is {output}; give a name that ends in .html.")
+    flow = CategoricalFlow.load(model)
+    frame = read_table(file)
+    messages.print("Comparing synthetic with real rows ...")
+    with _warnings_told():
+        found, real, synthetic = make_report(flow, frame, target, _checked(seed))
+    write_text(output, report_page(found, real, synthetic, flow.columns_, f"{model} and {file.name}"))
+    if as_json:
+        print(json.dumps({**found.summary(), "output": str(output)}))
+        return
+    for name, value in found.summary().items():
+        shown = f"{value:.4f}" if isinstance(value, float) else value
+        messages.print(f"{name}: {shown}")
+    print(output)
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """What `catnf sample` was asked for."""
+
+    count: int
+    given: Sequence[str]  # conditions such as housing=own or age=20..30
+    seed: int | None
+    output: Path | None
+    as_json: bool
+
+
+def write_rows(model: str, options: RowOptions) -> None:
+    """Draw rows of a table and write or print them."""
+    from catnf.storage import write_bytes
+    from catnf.tabular import CategoricalFlow
+    from catnf.tabular.frames import check_table_name, table_bytes, to_pandas
+
+    if options.output is not None:
+        check_table_name(options.output)
+    flow = CategoricalFlow.load(model)
+    if options.seed is None:
+        flow.set_params(random_state=None)
+    else:
+        _checked(options.seed)
+    given = _conditions(flow, options.given)
+    with _warnings_told():
+        drawn = flow.sample(options.count, given or None, options.seed)
+    frame, _ = to_pandas(drawn, list(flow.columns_))
+    if options.output is not None:
+        write_bytes(options.output, table_bytes(frame, options.output))
+    if options.as_json:
+        told: dict[str, Any] = {"n": len(frame)}
+        if options.output is None:
+            told["samples"] = json.loads(frame.to_json(orient="records"))
+        else:
+            told["output"] = str(options.output)
+        print(json.dumps(told))
+    elif options.output is None:
+        print(frame.to_csv(index=False), end="")
+    else:
+        messages.print(f"{options.output}: {len(frame):,} rows.")
+
+
+def score_rows(model: str, file: Path, output: Path | None, samples: int, seed: int, as_json: bool) -> None:
+    """Log-likelihoods of the rows of a table, the least likely first."""
+    import numpy as np
+
+    from catnf.storage import write_bytes
+    from catnf.tabular import CategoricalFlow
+    from catnf.tabular.frames import check_table_name, read_table, table_bytes
+
+    if output is not None:
+        check_table_name(output)
+    if samples < 1:
+        raise InputError(f"samples is {samples}; give at least 1.")
+    flow = CategoricalFlow.load(model).set_params(draws=samples, random_state=_checked(seed))
+    frame = read_table(file)
+    with _warnings_told():
+        parts = flow.score_parts(frame)
+    total = parts.sum(axis=1)
+    order = np.argsort(total, kind="stable")
+    mean, bits = float(total.mean()), float(-total.mean() / np.log(2) / len(flow.columns_))
+    scored = frame.assign(
+        row=np.arange(len(frame)),
+        log_likelihood=total.round(4),
+        log_likelihood_categories=parts[:, 0].round(4),
+        log_likelihood_numbers=parts[:, 1].round(4),
+    ).iloc[order]
+    names = ["row", *(name for name in scored.columns if name.startswith("log_likelihood"))]
+    scored = scored[[*names, *(name for name in scored.columns if name not in names)]]
+    if output is not None:
+        write_bytes(output, table_bytes(scored, output))
+    if as_json:
+        told: dict[str, object] = {"scored": len(frame), "log_likelihood": mean, "bits_per_column": bits}
+        if output is None:
+            told["rows"] = json.loads(scored[names].to_json(orient="records"))
+        else:
+            told["output"] = str(output)
+        print(json.dumps(told))
+        return
+    if output is None:
+        print(scored.head(_MOST_SHOWN).to_csv(index=False), end="")
+        if len(scored) > _MOST_SHOWN:
+            messages.print(f"... and {len(scored) - _MOST_SHOWN:,} likelier rows; -o FILE writes all.")
+    messages.print(f"{len(frame):,} rows scored: {mean:.4f} nats on average, {bits:.4f} bits a column.")
+
+
+def _conditions(flow: CategoricalFlow, given: Sequence[str]) -> dict[str, Any]:
+    """`housing=own` and `age=20..30` as the estimator takes them."""
+    columns = {column.name: column for column in flow.table_.code.columns}
+    out: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"The condition {text!r} cannot be read; write it as column=value.")
+        column = columns.get(name)
+        low, dots, high = value.partition("..")
+        if column is not None and column.numeric and dots:
+            try:
+                out[name] = (float(low), float(high))
+            except ValueError as error:
+                raise InputError(
+                    f"The range {value!r} of {name!r} cannot be read; write it as 20..30."
+                ) from error
+        else:
+            out[name] = value if column is None else _label(column, value)
+    return out
+
+
+def _label(column: Column, text: str) -> Any:
+    """The value of a column that is written as `text`."""
+    for label in (*column.labels, *column.pooled):
+        if str(label) == text:
+            return label
+    if column.numeric:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    return text
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """Warnings as sentences for people."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in dict.fromkeys(str(warning.message) for warning in caught):
+        messages.print(warning)
+
+
+def _checked(seed: int) -> int:
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed is {seed}; give an integer from 0 to {2**32 - 1}.")
+    return seed

@@ -1,0 +1,208 @@
+"""Sizing a model to its table, and training it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from catnf.context import Context, TableContext
+from catnf.models.table_flow import NumericFlow, TableFlow
+from catnf.nets import ColumnTransformer
+from catnf.tabular.coding import Rows, TableCode
+from catnf.tasks.table.models import TableModelConfig, build_table_model
+from catnf.tasks.task import Split, Task
+from catnf.training.config import TrainingConfig
+from catnf.training.selection import Selection
+from catnf.training.step import TrainingStep
+
+Progress = Callable[[int, int, float | None], None]
+"""Is told the steps made, the steps planned, and the best validation bound in bits per column."""
+
+_INITIAL_ROWS = 2048
+_READ_EVERY = 1000  # losses are kept in a buffer of limited length
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a model and its training; chosen from the table by `sizes_for`, and stored with the model."""
+
+    channels: int
+    layers: int
+    mixtures: int
+    hidden: int
+    numeric_layers: int
+    batch: int
+    steps: int
+
+
+def sizes_for(code: TableCode, rows: int) -> Sizes:
+    """What suits a table: small networks for few rows, wider ones where there is enough to learn from."""
+    widest = max(code.sizes, default=2)
+    elements = len(code.sizes) + len(code.numeric)
+    channels = 2 if widest <= 8 else 3 if widest <= 32 else 4
+    hidden = 32 if rows < 5_000 else 48 if rows < 50_000 else 64
+    # So that a step of a wide table takes no more memory and little more time than one of a narrow table.
+    batch = max(32, min(256 if rows >= 5_000 else 128, 8192 // max(1, elements)))
+    steps = 1500 if rows < 5_000 else 2500
+    return Sizes(channels, 6, 8, hidden, 6, batch, steps)
+
+
+def build(code: TableCode, sizes: Sizes, frequencies: Tensor) -> TableFlow:
+    """A freshly initialized model; `frequencies: [elements, categories]`."""
+    config = TableModelConfig(
+        channels=sizes.channels,
+        layers=sizes.layers,
+        mixtures=sizes.mixtures,
+        hidden=sizes.hidden,
+        heads=2,
+        reach=10.0,
+    )
+    categorical = build_table_model(config, frequencies) if code.sizes else None
+    numeric = None
+    if code.numeric:
+        features = sizes.hidden
+
+        def conditioner(inputs: int, outputs: int) -> ColumnTransformer:
+            return ColumnTransformer(inputs, outputs, len(code.numeric), features, sizes.hidden, 1, 2)
+
+        numeric = NumericFlow(
+            torch.tensor([column.scale for column in code.numeric], dtype=torch.float64),
+            torch.tensor([column.kind == "integer" for column in code.numeric]),
+            (len(code.sizes), max(code.sizes, default=0)),
+            features,
+            sizes.numeric_layers,
+            sizes.mixtures,
+            conditioner,
+        )
+    return TableFlow(categorical, numeric, torch.tensor(code.sizes, dtype=torch.int64))
+
+
+class RowsTask(Task):
+    """Encoded rows as the training engine wants them.
+
+    Args:
+        train: rows that batches are drawn from.
+        held: rows that training is stopped by.
+    """
+
+    def __init__(self, train: Rows, held: Rows) -> None:
+        self.train, self.held = train, held
+
+    @property
+    def name(self) -> str:
+        return "table/rows"
+
+    @property
+    def categories(self) -> int:
+        return int(self.train.x.max()) + 1
+
+    def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, TableContext]:
+        return self.train.take(torch.randint(len(self.train), (size,), generator=generator))
+
+    def frequencies(self) -> Tensor:
+        raise NotImplementedError("a table has frequencies by column")
+
+    def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
+        return self.held.x[:limit].long()
+
+    def evaluation_context(self, split: Split, limit: int | None = None) -> TableContext:
+        return self.held.take(slice(0, limit))[1]
+
+    def context(self, x: Tensor) -> Context:
+        raise NotImplementedError("numbers do not follow from categories")
+
+    def sample_context(self, size: int, device: torch.device | str = "cpu") -> Context:
+        raise NotImplementedError("rows are drawn by the estimator")
+
+    def sample_metrics(self, x: Tensor, ctx: Context | None = None) -> dict[str, float]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a fit went.
+
+    Attributes:
+        model: with the best weights found.
+        steps: made.
+        best_step: whose averaged weights the model has.
+        validation_nats: per row, of the held-out rows; `None` where training was too short for a look.
+        seconds: of training.
+    """
+
+    model: TableFlow
+    steps: int
+    best_step: int
+    validation_nats: float | None
+    seconds: float
+
+
+def fit_rows(
+    code: TableCode,
+    train: Rows,
+    held: Rows,
+    sizes: Sizes,
+    seed: int,
+    patience: int,
+    max_seconds: float | None,
+    progress: Progress,
+) -> Outcome:
+    """Train until the steps are made, the time is up, or held-out rows get no likelier.
+
+    Args:
+        code: how the rows are encoded.
+        train: rows to learn.
+        held: rows to stop by.
+        sizes: of the model and the training.
+        seed: start of all randomness.
+        patience: looks at the held-out rows without improvement before training stops.
+        max_seconds: stop after so many, with the schedule of learning rates fitted into them.
+        progress: is told how far training is, about once a second.
+    """
+    start = told = time.monotonic()
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        model = build(code, sizes, code.frequencies(train))
+    generator = torch.Generator().manual_seed(seed)
+    task = RowsTask(train, held)
+    config = TrainingConfig(
+        steps=sizes.steps,
+        batch=sizes.batch,
+        optimizer="muon",
+        matrix_learning_rate=0.02,
+        learning_rate=1e-2,
+        schedule="cosine",
+        warmup=min(50, sizes.steps),
+        clip=1.0,
+        average=0.99,
+        reconstruction_half_life=200.0,
+        validate_every=max(1, min(50, sizes.steps // 2)),
+        validation_examples=2048,
+        validation_draws=2,
+        patience=patience,
+    )
+    model.initialize(*task.batch(min(_INITIAL_ROWS, 16 * sizes.batch), generator), generator)
+    step = TrainingStep(model, task, config, generator)
+    selection = Selection(step, task, config)
+    share = 0.0
+    while step.index < sizes.steps and share < 1.0 and not selection.stopped:
+        step(share)
+        selection.look()
+        now = time.monotonic()
+        share = 0.0 if max_seconds is None else (now - start) / max_seconds
+        if step.unread >= _READ_EVERY:
+            step.read_losses()
+        if now - told > 1.0:
+            progress(step.index, sizes.steps, selection.bits)
+            told = now
+    step.flat.load(selection.weights.clone())
+    progress(step.index, sizes.steps, selection.bits)
+    columns = len(code.sizes) + len(code.numeric)
+    nats = None if selection.bits is None else -selection.bits * math.log(2) * columns
+    best = selection.best_step or step.index
+    return Outcome(model.eval(), step.index, best, nats, time.monotonic() - start)

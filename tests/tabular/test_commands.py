@@ -1,0 +1,119 @@
+"""Tables on the command line: fit, sample, score, report, and one sentence for what cannot be done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas", reason="needs the extra table")
+pytest.importorskip("sklearn", reason="needs the extra table")
+
+from catnf.tabular import CategoricalFlow  # noqa: E402
+
+Run = Callable[..., Any]
+
+
+def made(rows: int = 120) -> Any:
+    random = np.random.default_rng(3)
+    kind = random.choice(["cat", "dog"], rows)
+    return pd.DataFrame(
+        {
+            "kind": kind,
+            "sound": np.where(random.random(rows) < 0.9, np.where(kind == "cat", "meow", "woof"), "none"),
+            "weight": np.where(kind == "cat", 4.0, 20.0) + random.standard_normal(rows),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("fitted") / "model"
+    CategoricalFlow(random_state=0, max_steps=60).fit(made()).save(path)
+    return path
+
+
+def test_fit_sample_score(run_catnf: Run, tmp_path: Path) -> None:
+    made().to_csv(tmp_path / "data.csv", index=False)
+    fitted = run_catnf("fit", "data.csv", "-o", "model", "--steps", 5, "--quiet", "--json")
+    assert fitted.code == 0
+    assert json.loads(fitted.out)["columns"]["weight"] == "continuous"
+    assert run_catnf("sample", "model", "-n", 9, "-o", "synthetic.parquet").code == 0
+    assert pd.read_parquet(tmp_path / "synthetic.parquet").shape == (9, 3)
+    scored = run_catnf("score", "model", "data.csv", "-o", "scores.csv", "--json")
+    assert json.loads(scored.out)["scored"] == 120
+    table = pd.read_csv(tmp_path / "scores.csv")
+    assert table["log_likelihood"].is_monotonic_increasing
+    assert list(table.columns[:2]) == ["row", "log_likelihood"]
+
+
+def test_given_on_the_command_line(run_catnf: Run, model: Path, tmp_path: Path) -> None:
+    done = run_catnf("sample", model, "-n", 20, "--given", "kind=cat", "--given", "weight=0..10", "--seed", 1)
+    rows = [line.split(",") for line in done.out.splitlines()[1:]]
+    assert {row[0] for row in rows} == {"cat"}
+    assert all(0 <= float(row[2]) <= 10 for row in rows)
+    again = run_catnf("sample", model, "-n", 3, "--seed", 5, "--json").out
+    assert again == run_catnf("sample", model, "-n", 3, "--seed", 5, "--json").out
+
+
+def test_report(run_catnf: Run, model: Path, tmp_path: Path) -> None:
+    made().to_csv(tmp_path / "data.csv", index=False)
+    done = run_catnf("report", model, "data.csv", "-o", "report.html", "--target", "sound", "--json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert 0.5 < told["column_shapes"] <= 1
+    assert 0.5 < told["pair_trends"] <= 1
+    assert 0 <= told["detection_auc"] <= 1
+    assert set(told["f1"]) == {"real", "synthetic"}
+    assert told["nearest_record"]["real_to_real"] > 0
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("data:image/png") == 2
+    assert "trained on synthetic" in page
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty"),
+        (b"a,b\n", "0 rows"),
+        (b"a,b,a\n1,2,3\n", "column 'a' twice"),
+        ("a,b\né,ü\n".encode("latin-1"), "not UTF-8"),
+        (b"a,b\n1,2\n1,2,3,4\n", "cannot be read as a table"),
+    ],
+)
+def test_files_that_cannot_be_fitted(run_catnf: Run, tmp_path: Path, content: bytes, told: str) -> None:
+    (tmp_path / "data.csv").write_bytes(content)
+    done = run_catnf("fit", "data.csv", "-o", "model", "--steps", 1, "--quiet")
+    assert done.code == 2
+    assert told in done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_refusals(run_catnf: Run, model: Path, tmp_path: Path) -> None:
+    made().to_csv(tmp_path / "data.csv", index=False)
+    made().drop(columns="kind").to_csv(tmp_path / "other.csv", index=False)
+    for arguments, told in (
+        (("fit", "nothing.csv", "-o", "model"), "cannot be read"),
+        (("fit", "data.xlsx", "-o", "model"), "unknown kind"),
+        (("score", model, "other.csv"), "lacks the column 'kind'"),
+        (("score", model, "data.csv", "--model", model), "given twice"),
+        (("score", model, "data.csv", "--column", "kind"), "--column is for molecules"),
+        (("sample", model, "-n", 0), "number of samples is 0"),
+        (("sample", model, "--largest"), "--largest is not for tables"),
+        (("sample", model, "--given", "kind"), "write it as column=value"),
+        (("sample", model, "--given", "kind=cow"), "never held 'cow'"),
+        (("sample", model, "-o", "out.txt"), "ends in .csv"),
+        (("sample", "sets/shuffling/mixture", "--given", "kind=cat"), "--given is for"),
+        (("report", model, "data.csv", "-o", "report.txt"), "ends in .html"),
+        (("report", model, "data.csv", "--target", "weight"), "no categorical column"),
+        (("evaluate", model), "model of a table"),
+        (("report", "sets/shuffling/mixture", "data.csv"), "There is no file"),
+    ):
+        done = run_catnf(*arguments)
+        assert done.code == 2, arguments
+        assert told in done.err, (arguments, done.err)
