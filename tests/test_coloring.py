@@ -14,7 +14,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from catnf.coloring import color_graph, default_model
+from catnf.coloring import color_graph
 from catnf.errors import InputError, StorageError
 from catnf.evaluation import EvaluationOptions, best_of, success
 from catnf.experiments import load_experiment
@@ -98,9 +98,11 @@ def test_any_graph_that_networkx_knows(fitted: FittedModel) -> None:
         assert len({frozenset(edge) for edge in outcome.conflicts}) == len(outcome.conflicts)
 
 
-def test_the_default_model_fits_the_size() -> None:
-    assert default_model(20) == "coloring/small/graphcnf"
-    assert default_model(21) == "coloring/large/graphcnf"
+def test_the_bundled_model_colors_small_and_large_graphs() -> None:
+    for graph in (nx.cycle_graph(7), nx.petersen_graph(), nx.random_regular_graph(3, 60, seed=0)):
+        outcome = color_graph(graph)
+        assert outcome.conflicts == []
+        assert len(set(outcome.colors.values())) == 3
 
 
 def test_graphs_that_cannot_be_colored(fitted: FittedModel) -> None:

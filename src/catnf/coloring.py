@@ -17,7 +17,9 @@ from catnf.tasks.coloring.data import GraphColoring, conflicts
 if TYPE_CHECKING:
     import networkx as nx
 
-_SMALL_NODES = 20  # the largest graphs that the model of small graphs was trained on
+DEFAULT_MODEL = "coloring/small/graphcnf-rounds"
+"""The bundled model; it takes as many rounds as a graph needs, so that the graph may be of any size."""
+
 _MOST_NODES = 5_000  # a matrix of all pairs for every attention head still fits into memory
 
 
@@ -50,7 +52,7 @@ def color_graph(
 
     Args:
         graph: undirected; directions and parallel edges are ignored.
-        model: a trained model, its name or path; by default the bundled one for the graph's size.
+        model: a trained model, its name or path; by default `DEFAULT_MODEL`.
         samples: colorings to draw, all at once where memory allows.
         seed: for the same colorings again.
         temperature: 1 is the model itself; below it samples are more alike.
@@ -60,7 +62,7 @@ def color_graph(
     nodes = list(graph.nodes)
     edges = {frozenset(edge): (edge[0], edge[1]) for edge in graph.edges()}.values()
     if not isinstance(model, FittedModel):
-        model = load(model if model is not None else default_model(len(nodes)), device)
+        model = load(model if model is not None else DEFAULT_MODEL, device)
     if not isinstance(model.task, GraphColoring):
         raise InputError(f"{model.experiment.name} does not color graphs; choose a model of coloring/...")
     place = {node: index for index, node in enumerate(nodes)}
@@ -80,11 +82,6 @@ def color_graph(
     colors = {node: best[index] for node, index in place.items()}
     clashes = [(one, two) for one, two in edges if colors[one] == colors[two]]
     return ColoredGraph(colors, clashes, samples, int((wrong == 0).sum()))
-
-
-def default_model(nodes: int) -> str:
-    """The bundled model for graphs of a size."""
-    return f"coloring/{'small' if nodes <= _SMALL_NODES else 'large'}/graphcnf"
 
 
 def _check(graph: nx.Graph, samples: int) -> None:

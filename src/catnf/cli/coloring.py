@@ -90,12 +90,12 @@ def color(
     as_json: AsJson = False,
 ) -> None:
     """Color a graph: the first valid coloring of several samples, or the best one with its conflicts."""
-    from catnf.coloring import color_graph, default_model
+    from catnf.coloring import DEFAULT_MODEL, color_graph
     from catnf.fitted import bundled_names, load
     from catnf.tasks.coloring.files import read_graph
 
     graph = read_graph(file)
-    name = model if model is not None else default_model(len(graph))
+    name = model if model is not None else DEFAULT_MODEL
     if model is None and name not in bundled_names():
         raise InputError(f"No model {name} is bundled yet; train one and give its folder with --model.")
     fitted = load(name, chosen_device(device))
