@@ -15,10 +15,10 @@ from torch.nn import functional as F
 
 from catnf.context import Context
 from catnf.encodings.encoding import REACH, Encoded, Encoding
-from catnf.encodings.mixture import first_means
+from catnf.encodings.joint import JointEncoding
+from catnf.encodings.mixture import MixtureEncoding, first_means
 from catnf.flows.base import logistic_log_density
 from catnf.flows.step import Conditioner, mixture_steps
-from catnf.nets.linear import select
 
 
 def lookup_columns(table: Tensor, x: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def _forbid(values: Tensor, exists: Tensor) -> Tensor:
     return values.masked_fill(~exists, -math.inf)
 
 
-class ColumnMixtureEncoding(Encoding):
+class ColumnMixtureEncoding(MixtureEncoding):
     """Every category of every column is a logistic; the decoder is Bayes' rule among a column's own.
 
     Args:
@@ -46,47 +46,23 @@ class ColumnMixtureEncoding(Encoding):
         reach: how many times farther than other weights means and scales move in a step.
     """
 
-    compile_unit = True
-    log_prior: Tensor
-
     def __init__(self, frequencies: Tensor, channels: int, reach: float = REACH) -> None:
-        super().__init__(frequencies.shape[1], channels)
-        self.reach = reach
-        exists = frequencies > 0
-        self.register_buffer("log_prior", _forbid(frequencies.clamp(min=1e-12).log(), exists))
-        means = torch.zeros(*frequencies.shape, channels)
-        for column, own in enumerate(exists):
-            means[column, own] = first_means(frequencies[column, own], channels)
-        self.raw_means = nn.Parameter(means / reach)
-        self.raw_log_scales = nn.Parameter(torch.zeros(*frequencies.shape, channels))
+        super().__init__(frequencies, channels, reach=reach)
+        self.log_prior = _forbid(self.log_prior, frequencies > 0)
 
-    @property
-    def means(self) -> Tensor:
-        """Of every category, `[columns, categories, channels]`."""
-        return self.raw_means * self.reach
+    def start(self, frequencies: Tensor) -> Tensor:
+        """Where the means start, `[columns, categories, channels]`."""
+        means = torch.zeros(*frequencies.shape, self.channels)
+        for column, own in enumerate(frequencies > 0):
+            means[column, own] = first_means(frequencies[column, own], self.channels)
+        return means
 
-    @property
-    def log_scales(self) -> Tensor:
-        """Of every category, `[columns, categories, channels]`, between -1 and 1."""
-        return torch.tanh(self.raw_log_scales * self.reach)
-
-    def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
-        parameters = lookup_columns(torch.cat([self.means, self.log_scales], dim=-1), x)
-        mean, log_scale = parameters.chunk(2, dim=-1)
-        z = mean + noise * log_scale.exp()
-        log_density = (self.noise.log_prob(noise) - log_scale).sum(-1)
-        log_posterior = select(self.posterior(z, ctx), x)
-        return Encoded(z, ctx.total(log_posterior), ctx.total(log_density))
-
-    def posterior(self, z: Tensor, ctx: Context) -> Tensor:
-        log_scales = self.log_scales
-        standard = (z.unsqueeze(-2) - self.means) * torch.exp(-log_scales)
-        log_density = self.noise.log_prob(standard).sum(-1) - log_scales.sum(-1)
-        return torch.log_softmax(log_density + self.log_prior, dim=-1)
+    def rows(self, table: Tensor, x: Tensor) -> Tensor:
+        return lookup_columns(table, x)
 
 
-class ColumnJointEncoding(Encoding):
-    """The encoding of Latent NF (see `JointEncoding`) whose decoder knows which categories a column has.
+class ColumnJointEncoding(JointEncoding):
+    """The encoding of Latent NF whose decoder knows which categories a column has.
 
     Args:
         exists: `[columns, categories]`, true where a column has a category.
@@ -108,21 +84,12 @@ class ColumnJointEncoding(Encoding):
         features: int,
         reach: float = REACH,
     ) -> None:
-        super().__init__(exists.shape[1], channels)
-        self.reach = reach
+        columns, categories = exists.shape
+        super().__init__(categories, channels, encoder, decoder, features, reach, (columns,))
         self.register_buffer("exists", exists, persistent=False)
-        self.embedding = nn.Parameter(torch.randn(*exists.shape, features))
-        means = torch.randn(*exists.shape, channels) * (4.0 / channels**0.5)
-        self.raw_means = nn.Parameter(means / reach)
-        self.encoder = encoder
-        self.decoder = decoder
 
-    def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
-        change, raw = self.encoder(lookup_columns(self.embedding, x), ctx).to(noise.dtype).chunk(2, dim=-1)
-        log_scale = torch.tanh(raw)
-        z = lookup_columns(self.raw_means * self.reach, x) + change + noise * log_scale.exp()
-        log_density = ctx.total(self.noise.log_prob(noise) - log_scale)
-        return Encoded(z, ctx.total(select(self.posterior(z, ctx), x)), log_density)
+    def rows(self, table: Tensor, x: Tensor) -> Tensor:
+        return lookup_columns(table, x)
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
         return torch.log_softmax(_forbid(self.decoder(z, ctx).to(z.dtype), self.exists), dim=-1)

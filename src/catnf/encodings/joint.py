@@ -21,6 +21,7 @@ class JointEncoding(Encoding):
         decoder: `(z, ctx) -> [batch, elements, categories]`.
         features: width of the category embedding.
         reach: how many times farther than other weights the table of means moves in a step.
+        columns: `()`, or the number of tables where every element has one of its own.
     """
 
     def __init__(
@@ -31,19 +32,25 @@ class JointEncoding(Encoding):
         decoder: nn.Module,
         features: int,
         reach: float = REACH,
+        columns: tuple[int, ...] = (),
     ) -> None:
         super().__init__(categories, channels)
         self.reach = reach
-        self.embedding = nn.Parameter(torch.randn(categories, features))
+        self.embedding = nn.Parameter(torch.randn(*columns, categories, features))
         # A table beside the network separates the categories from the first step on.
-        self.raw_means = nn.Parameter(torch.randn(categories, channels) * (4.0 / channels**0.5) / reach)
+        means = torch.randn(*columns, categories, channels) * (4.0 / channels**0.5)
+        self.raw_means = nn.Parameter(means / reach)
         self.encoder = encoder
         self.decoder = decoder
 
+    def rows(self, table: Tensor, x: Tensor) -> Tensor:
+        """Rows of `table: [categories, width]` for the categories `x`."""
+        return lookup(table, x)
+
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
-        change, raw = self.encoder(lookup(self.embedding, x), ctx).to(noise.dtype).chunk(2, dim=-1)
+        change, raw = self.encoder(self.rows(self.embedding, x), ctx).to(noise.dtype).chunk(2, dim=-1)
         log_scale = torch.tanh(raw)
-        z = ctx.hide(lookup(self.raw_means * self.reach, x) + change + noise * log_scale.exp())
+        z = ctx.hide(self.rows(self.raw_means * self.reach, x) + change + noise * log_scale.exp())
         log_density = ctx.total(self.noise.log_prob(noise) - log_scale)
         return Encoded(z, ctx.total(select(self.posterior(z, ctx), x)), log_density)
 

@@ -50,12 +50,20 @@ class MixtureEncoding(Encoding):
         decoder: nn.Module | None = None,
         reach: float = REACH,
     ) -> None:
-        super().__init__(len(frequencies), channels)
+        super().__init__(frequencies.shape[-1], channels)
         self.reach = reach
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
-        self.raw_means = nn.Parameter(first_means(frequencies, channels) / reach)
-        self.raw_log_scales = nn.Parameter(torch.zeros(self.categories, channels))
+        self.raw_means = nn.Parameter(self.start(frequencies) / reach)
+        self.raw_log_scales = nn.Parameter(torch.zeros(*frequencies.shape, channels))
         self.decoder = decoder
+
+    def start(self, frequencies: Tensor) -> Tensor:
+        """Where the means start, `[categories, channels]`."""
+        return first_means(frequencies, self.channels)
+
+    def rows(self, table: Tensor, x: Tensor) -> Tensor:
+        """Rows of `table: [categories, width]` for the categories `x`."""
+        return lookup(table, x)
 
     @property
     def means(self) -> Tensor:
@@ -68,7 +76,7 @@ class MixtureEncoding(Encoding):
         return torch.tanh(self.raw_log_scales * self.reach)
 
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
-        parameters = lookup(torch.cat([self.means, self.log_scales], dim=-1), x)
+        parameters = self.rows(torch.cat([self.means, self.log_scales], dim=-1), x)
         mean, log_scale = parameters.chunk(2, dim=-1)
         z = mean + noise * log_scale.exp()
         log_density = (self.noise.log_prob(noise) - log_scale).sum(-1)
