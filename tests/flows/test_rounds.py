@@ -143,7 +143,8 @@ def test_one_turn_of_every_graph_is_its_part_of_the_whole(flow: Rounds, seeded: 
         turns = [flow.one_turn(ctx, torch.full((BATCH,), node)) for node in range(NODES)]
         for node, turn in enumerate(turns):
             out, _ = flow.step(z, turn)
-            assert turn.mask is not None and turn.mask[:, node].all()
+            assert turn.mask is not None
+            assert turn.mask[:, node].all()
             torch.testing.assert_close(out[turn.mask], whole[turn.mask])
         # A round of several nodes comes once for each of them.
         parts = [flow.step(z, turn)[1] / turn.counts(z) for turn in turns]

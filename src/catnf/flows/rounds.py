@@ -177,7 +177,8 @@ class Rounds(Transform):
         """The round of every node, `[batch, nodes]`, and their number, which is the round of padding."""
         large = ctx.elements > self.nodes
         plan: Tensor = self.plan(ctx.edges, ctx.elements if large else self.rounds, ctx.ties)
-        rounds = int(plan.max()) + 1 if large else self.rounds
+        # To ask how many are needed would make a GPU wait, and graphs of training are many at once anyway.
+        rounds = int(plan.max()) + 1 if large or not plan.is_cuda else self.rounds
         return (plan if ctx.mask is None else torch.where(ctx.mask, plan, rounds)), rounds
 
 
