@@ -1,13 +1,14 @@
 """Pictures of what coloring models do: example colorings, and validity against size and density.
 
-python benchmarks/coloring_figures.py FOLDER MODEL [MODEL ...]
+python benchmarks/coloring_figures.py FOLDER MODEL [MODEL ...] [--graphs 4000]
 
 The first model's samples are drawn; all are compared. Graphs are those of the test split.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 
 import networkx as nx
@@ -17,8 +18,6 @@ from catnf.context import GraphContext
 from catnf.fitted import load
 from catnf.tasks.coloring.drawing import draw_colorings, draw_validity
 
-GRAPHS = 4000
-
 
 def as_graph(ctx: GraphContext, index: int) -> nx.Graph:
     """One graph of a context, without its padding."""
@@ -27,14 +26,14 @@ def as_graph(ctx: GraphContext, index: int) -> nx.Graph:
     return nx.from_numpy_array(ctx.edges[index, :nodes, :nodes].numpy())
 
 
-def main(folder: Path, names: list[str]) -> None:
+def main(folder: Path, names: list[str], graphs: int) -> None:
     """Write `colorings.png` and `validity.png` into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     valid = {}
     first: GraphContext | None = None
     for name in names:
         fitted = load(name, "cuda" if torch.cuda.is_available() else "cpu")
-        ctx = fitted.task.measured_context("test", GRAPHS)
+        ctx = fitted.task.measured_context("test", graphs)
         assert isinstance(ctx, GraphContext)
         x = fitted.sample(ctx.batch, seed=0, ctx=ctx)
         valid[name] = fitted.task.valid(x, ctx)
@@ -54,7 +53,7 @@ def main(folder: Path, names: list[str]) -> None:
 def draw_examples(path: Path, x: torch.Tensor, ctx: GraphContext, valid: torch.Tensor) -> None:
     """Draw three valid samples and, where there is one, a failure."""
     shown = [*valid.nonzero().flatten()[:3].tolist(), *(~valid).nonzero().flatten()[:1].tolist()]
-    pictures = {}
+    pictures: dict[str, tuple[nx.Graph, Mapping[Hashable, int]]] = {}
     for letter, index in zip("abcd", shown, strict=False):
         graph = as_graph(ctx, index)
         title = f"({letter}) {len(graph)} nodes, {'valid' if valid[index] else 'with conflicts'}"
@@ -63,4 +62,9 @@ def draw_examples(path: Path, x: torch.Tensor, ctx: GraphContext, valid: torch.T
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--graphs", type=int, default=4000, help="of the test split")
+    given = parser.parse_args()
+    main(given.folder, given.models, given.graphs)

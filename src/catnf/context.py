@@ -105,7 +105,7 @@ class ElementwiseContext(Context):
     """
 
     def total(self, values: Tensor) -> Tensor:
-        return self.hide(values).flatten(2).sum(2)
+        return self.hide(values).reshape(self.batch, self.elements, -1).sum(2)
 
     def counts(self, like: Tensor) -> Tensor:
         return self.hide(like.new_ones(self.batch, self.elements))

@@ -133,3 +133,19 @@ def test_larger_graphs_get_the_rounds_that_they_need(flow: Rounds, seeded: Seede
 def test_rounds_need_a_graph(flow: Rounds) -> None:
     with pytest.raises(InputError, match="need a GraphContext, not a SetContext"):
         flow(torch.zeros(1, 3, 1), SetContext(1, 3))
+
+
+def test_one_turn_of_every_graph_is_its_part_of_the_whole(flow: Rounds, seeded: Seeded) -> None:
+    ctx = GraphContext.of(graphs(seeded))
+    z = torch.randn(BATCH, NODES, 1, generator=seeded(3))
+    with torch.no_grad():
+        whole, total = flow(z, ctx)
+        turns = [flow.one_turn(ctx, torch.full((BATCH,), node)) for node in range(NODES)]
+        for node, turn in enumerate(turns):
+            out, _ = flow.step(z, turn)
+            assert turn.mask is not None
+            assert turn.mask[:, node].all()
+            torch.testing.assert_close(out[turn.mask], whole[turn.mask])
+        # A round of several nodes comes once for each of them.
+        parts = [flow.step(z, turn)[1] / turn.counts(z) for turn in turns]
+        torch.testing.assert_close(torch.stack(parts).sum(0), total)

@@ -67,17 +67,32 @@ def plan_rounds(adjacency: Tensor, most: int, free: int, ties: Tensor | None = N
     tight = adjacency & higher.mT & (adjacency.sum(-1) > free).unsqueeze(1)
     shared = tight.float() @ tight.float().mT > 0
     waits = (adjacency | shared) & higher
-    plan = torch.zeros_like(rank)
+    plan = torch.zeros_like(rank, dtype=torch.int32)
     for _ in range(most - 1):
         plan = torch.where(waits, plan.unsqueeze(1) + 1, 0).amax(-1)
     return plan
 
 
-class RoundStep(Transform):
-    """A mixture coupling of the nodes whose round it is, given all others.
+class RoundPlan(nn.Module):
+    """`plan_rounds` as a module, so that it can be compiled: it is many small operations.
 
-    In the way of sampling, nodes of earlier rounds are latents of decided colors, and nodes of later ones are
-    still noise: by it nodes that are decided at once can act in common.
+    Args:
+        free: nodes of at most so many neighbours always find a color.
+    """
+
+    compile_unit = True
+
+    def __init__(self, free: int) -> None:
+        super().__init__()
+        self.free = free
+
+    def forward(self, adjacency: Tensor, most: int, ties: Tensor | None) -> Tensor:
+        """The round of every node, `[batch, nodes]`."""
+        return plan_rounds(adjacency, most, self.free, ties)
+
+
+class RoundStep(Transform):
+    """A mixture coupling of the nodes whose round it is, given those of earlier rounds.
 
     Args:
         network: a conditioner of `channels` inputs and `FLAGS` features.
@@ -105,16 +120,17 @@ class RoundStep(Transform):
     def _predict(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Context]:
         """Whose round it is, what the network predicts, and a context where all others are padding."""
         assert ctx.features is not None
-        now = ctx.features[..., :1] > 0
-        predicted: Tensor = self.network(torch.where(now, 0.0, z), ctx)
+        now, before = ctx.features.split(1, dim=-1)
+        predicted: Tensor = self.network(torch.where(before, z, 0.0), ctx)
         return now, predicted, replace(ctx, mask=now.squeeze(-1))
 
 
 class Rounds(Transform):
     """Every node is transformed once, in the rounds of `plan_rounds`, by the same step.
 
-    Sampling decides nodes of high rank first, as a person would color a graph; `forward` starts with the
-    last round.
+    Sampling decides nodes of high rank first, as a person would color a graph. A round depends on the latents
+    of earlier ones alone, before they are transformed: the likelihood is a sum over rounds that can be
+    computed in any order, or for some of them only, see `one_turn`.
 
     Args:
         step: transforms the nodes of a round.
@@ -126,29 +142,46 @@ class Rounds(Transform):
     def __init__(self, step: RoundStep, rounds: int, nodes: int, colors: int) -> None:
         super().__init__()
         self.step = step
-        self.rounds, self.nodes, self.colors = rounds, nodes, colors
+        self.plan = RoundPlan(colors - 1)
+        self.rounds, self.nodes = rounds, nodes
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         logdet = torch.zeros_like(ctx.counts(z))
-        for turn in reversed(self._turns(z, ctx)):
+        for turn in reversed(self._turns(ctx)):
             z, change = self.step(z, turn)
             logdet = logdet + change
         return z, logdet
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
-        for turn in self._turns(z, ctx):
+        for turn in self._turns(ctx):
             z = self.step.inverse(z, turn)
         return z
 
-    def _turns(self, z: Tensor, ctx: Context) -> list[Context]:
-        """The context of every round, with the flags of its nodes as features."""
+    def one_turn(self, ctx: GraphContext, node: Tensor) -> GraphContext:
+        """The context of the round of `node: [batch]` in each graph, with the nodes of it as its mask.
+
+        `step` takes it as one of its rounds, graphs being in different ones.
+        """
+        plan, _ = self._plan(ctx)
+        turn = plan.gather(1, node.unsqueeze(1))
+        return replace(_turn(ctx, plan, turn), mask=plan == turn)
+
+    def _turns(self, ctx: Context) -> list[GraphContext]:
+        """The context of every round."""
         if not isinstance(ctx, GraphContext):
             raise InputError(f"Rounds need a GraphContext, not a {type(ctx).__name__}.")
+        plan, rounds = self._plan(ctx)
+        return [_turn(ctx, plan, turn) for turn in range(rounds)]
+
+    def _plan(self, ctx: GraphContext) -> tuple[Tensor, int]:
+        """The round of every node, `[batch, nodes]`, and their number, which is the round of padding."""
         large = ctx.elements > self.nodes
-        plan = plan_rounds(ctx.edges, ctx.elements if large else self.rounds, self.colors - 1, ctx.ties)
-        rounds = int(plan.max()) + 1 if large else self.rounds
-        if ctx.mask is not None:
-            plan = torch.where(ctx.mask, plan, rounds)  # padding has no turn
-        turns = range(rounds)
-        flags = [torch.stack([plan == turn, plan < turn], dim=-1).to(z.dtype) for turn in turns]
-        return [ctx.with_features(flag) for flag in flags]
+        plan: Tensor = self.plan(ctx.edges, ctx.elements if large else self.rounds, ctx.ties)
+        # To ask how many are needed would make a GPU wait, and graphs of training are many at once anyway.
+        rounds = int(plan.max()) + 1 if large or not plan.is_cuda else self.rounds
+        return (plan if ctx.mask is None else torch.where(ctx.mask, plan, rounds)), rounds
+
+
+def _turn(ctx: GraphContext, plan: Tensor, turn: Tensor | int) -> GraphContext:
+    """The context of round `turn`, with flags for the nodes of it and of the rounds before as features."""
+    return ctx.with_features(torch.stack([plan == turn, plan < turn], dim=-1))

@@ -8,11 +8,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from catnf.context import Context, GraphContext
+from catnf.context import Context, ElementwiseContext, GraphContext
 from catnf.encodings.encoding import Encoding
 from catnf.errors import InputError
 from catnf.flows.base import Logistic
 from catnf.flows.coupling import unconverged_roots
+from catnf.flows.rounds import Rounds
 from catnf.flows.transform import Transform
 from catnf.models.model import Bound, Model
 
@@ -81,15 +82,39 @@ class CategoricalFlow(Model):
         return next(self.parameters()).device
 
 
-class TieBreakingFlow(CategoricalFlow):
-    """A flow that takes the nodes of a graph in an order, in which those that look alike come by chance.
+class FlowInRounds(CategoricalFlow):
+    """A flow over the nodes of a graph in rounds, in which nodes that look alike take their turns by chance.
 
-    So the order in which they are given means nothing. The likelihood is an average over such orders; every
-    draw of the bound has its own.
+    So the order in which they are given means nothing. The likelihood is an average over such turns; every
+    draw of the bound has its own. Training looks at one round of each graph only.
+
+    Args:
+        encoding: maps categories to latents and back.
+        flow: maps latents to the base distribution.
     """
 
-    def prepare(self, ctx: Context, generator: torch.Generator | None) -> Context:
+    flow: Rounds
+
+    def __init__(self, encoding: Encoding, flow: Rounds) -> None:
+        super().__init__(encoding, flow)
+
+    def prepare(self, ctx: Context, generator: torch.Generator | None) -> GraphContext:
         if not isinstance(ctx, GraphContext):
-            raise InputError(f"An order of nodes needs a GraphContext, not a {type(ctx).__name__}.")
+            raise InputError(f"Rounds need a GraphContext, not a {type(ctx).__name__}.")
         ties = torch.rand(ctx.batch, ctx.elements, device=ctx.edges.device, generator=generator)
         return replace(ctx, ties=ties)
+
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        """The part of one round in the bound, that of a random node, as if all nodes were like those in it.
+
+        Rounds are drawn by the number of their nodes, so this averages to `bound`.
+        """
+        ctx = self.prepare(ctx, generator)
+        alone = ElementwiseContext(ctx.batch, ctx.elements, ctx.mask)
+        encoded = self.encoding.encode(ctx.hide(x).long(), alone, generator)
+        chances = torch.rand(ctx.batch, ctx.elements, device=x.device, generator=generator)
+        turn = self.flow.one_turn(ctx, ctx.hide(chances).argmax(1))
+        z, logdet = self.flow.step(encoded.z, turn)
+        value = turn.total(self.base.log_prob(z).sum(-1) + encoded.log_weight) + logdet
+        share = ctx.counts(value) / turn.counts(value)
+        return Bound(share * value, share * turn.total(encoded.log_posterior))

@@ -231,3 +231,18 @@ def test_orders_need_graphs() -> None:
 def test_sizes_that_make_no_sense(field: str, value: float) -> None:
     with pytest.raises(InputError, match=f"model.{field} is {value}"):
         ColoringModelConfig(**{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["graphcnf, rounds"])
+def test_training_on_one_round_averages_to_the_bound(name: str, model: Model, seeded: Seeded) -> None:
+    x, ctx = graphs(seeded, batch=2)
+    draws, many = 20_000, ctx.repeat(20_000)
+    x = x.repeat_interleave(draws, 0)
+    with torch.no_grad():
+        means, errors = [], []
+        for bound in (model.bound, model.training_bound):
+            drawn = torch.stack(bound(x, many, seeded(5)), -1).view(2, draws, 2)
+            means.append(drawn.mean(1))
+            errors.append(drawn.std(1) / draws**0.5)
+    assert ((means[0] - means[1]).abs() < 4 * (errors[0] + errors[1])).all()
+    assert (errors[1] > 0).all()

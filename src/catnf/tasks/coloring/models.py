@@ -14,7 +14,7 @@ from catnf.flows.masks import WholeMask
 from catnf.flows.rounds import FLAGS, Rounds, RoundStep
 from catnf.flows.step import Conditioner, affine_steps, mixture_steps
 from catnf.flows.transform import Sequential, Transform
-from catnf.models import CategoricalFlow, Model, TieBreakingFlow
+from catnf.models import CategoricalFlow, FlowInRounds, Model
 from catnf.models.baselines import AutoregressiveColoring, GraphVAE
 from catnf.models.baselines.autoregressive import Order
 from catnf.nets import GraphAttention
@@ -61,9 +61,9 @@ class ColoringModelConfig:
         match self.kind:
             case "graphcnf":
                 encoding = MixtureEncoding(task.frequencies(), self.channels, reach=self.reach)
-                flow = Sequential([*self._steps(task), ActNorm(self.channels)])
-                kind = TieBreakingFlow if self.couplings == "rounds" else CategoricalFlow
-                return kind(encoding, flow)
+                if self.couplings == "rounds":
+                    return FlowInRounds(encoding, self._rounds(task))
+                return CategoricalFlow(encoding, Sequential([*self._steps(), ActNorm(self.channels)]))
             case "graph-vae":
                 encoder, decoder = make(self.features, 2 * self.channels), make(self.channels, colors)
                 return GraphVAE(colors, self.channels, self.features, encoder, decoder)
@@ -72,18 +72,17 @@ class ColoringModelConfig:
             case _:
                 raise InputError(f"There is no model of colorings {self.kind!r}.")
 
-    def _steps(self, task: Task) -> Iterable[Transform]:
-        match self.couplings:
-            case "mixture":
-                return mixture_steps(self.channels, self.layers, self.mixtures, self._networks())
-            case "affine":
-                return affine_steps(self.channels, self.layers, self._networks())
-            case _:
-                outputs = MixtureCoupling.outputs(self.channels, WholeMask(), self.mixtures)
-                network = self._networks(FLAGS)(self.channels, outputs)
-                step = RoundStep(network, self.channels, self.mixtures)
-                assert isinstance(task, GraphColoring)
-                return [ActNorm(self.channels), Rounds(step, self.layers, task.nodes, task.colors)]
+    def _steps(self) -> Iterable[Transform]:
+        if self.couplings == "affine":
+            return affine_steps(self.channels, self.layers, self._networks())
+        return mixture_steps(self.channels, self.layers, self.mixtures, self._networks())
+
+    def _rounds(self, task: Task) -> Rounds:
+        assert isinstance(task, GraphColoring)
+        outputs = MixtureCoupling.outputs(self.channels, WholeMask(), self.mixtures)
+        network = self._networks(FLAGS)(self.channels, outputs)
+        step = RoundStep(network, self.channels, self.mixtures)
+        return Rounds(step, self.layers, task.nodes, task.colors)
 
     def _networks(self, features: int = 0) -> Conditioner:
         def make(inputs: int, outputs: int) -> GraphAttention:
