@@ -116,7 +116,12 @@ class RoundStep(Transform):
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         now, predicted, turn = self._predict(z, ctx)
-        return torch.where(now, self.coupling.restore(z, predicted, turn), z)
+        if z.is_cuda:  # where shapes must not depend on the round
+            return torch.where(now, self.coupling.restore(z, predicted, turn), z)
+        chosen = now.squeeze(-1)
+        some, given = z[chosen].unsqueeze(0), predicted[chosen].unsqueeze(0)
+        restored = self.coupling.restore(some, given, Context(1, some.shape[1]))
+        return z.masked_scatter(now.expand_as(z), restored)
 
     def _predict(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Context]:
         """Whose round it is, what the network predicts, and a context where all others are padding."""

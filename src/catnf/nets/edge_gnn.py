@@ -56,6 +56,8 @@ class EdgeLayer(nn.Module):
         triangles: products that a pair learns over third nodes, 0 for none; only where edges are all pairs.
     """
 
+    compile_unit = True  # the repeating part: a whole network would take as many times longer to compile
+
     def __init__(self, nodes: int, edges: int, heads: int, all_pairs: bool, triangles: int = 0) -> None:
         super().__init__()
         self.heads = heads
