@@ -36,10 +36,10 @@ def main(folder: Path, names: list[str], graphs: int) -> None:
         ctx = fitted.task.measured_context("test", graphs)
         assert isinstance(ctx, GraphContext)
         x = fitted.sample(ctx.batch, seed=0, ctx=ctx)
-        valid[name] = fitted.task.valid(x, ctx)
+        valid[fitted.experiment.name] = fitted.task.valid(x, ctx)
         if first is None:
             first = ctx
-            draw_examples(folder / "colorings.png", x, ctx, valid[name])
+            draw_examples(folder / "colorings.png", x, ctx, valid[fitted.experiment.name])
         elif not torch.equal(first.edges, ctx.edges):
             raise SystemExit(
                 f"{name} was trained on other graphs than {names[0]}; compare models of one set."

@@ -14,7 +14,7 @@ from catnf.fitted import FittedModel
 from catnf.flows.base import STANDARD_SCALE
 from catnf.flows.coupling import unconverged_roots
 from catnf.flows.joint import GraphLatents
-from catnf.models.graph_cnf import GraphCNF
+from catnf.models.graph_model import GraphModel
 from catnf.molecules import molecule_model, read_molecules
 from catnf.sampling import molecule_task
 from catnf.tasks.molecules.archive import MoleculeArchive
@@ -76,7 +76,7 @@ def interpolate_molecules(
     fitted = molecule_model(model, device)
     task = molecule_task(fitted)
     net = fitted.model
-    assert isinstance(net, GraphCNF)
+    assert isinstance(net, GraphModel)
     ends = [_read(text, fitted) for text in (first, second)]
     sizes = [len(graph.atoms) for graph in ends]
     nodes = max(2, *sizes)

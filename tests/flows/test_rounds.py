@@ -34,7 +34,7 @@ def rounds_of(edges: list[tuple[int, int]], nodes: int, most: int = 10) -> list[
 @pytest.fixture
 def flow(perturb: Callable[..., Rounds]) -> Rounds:
     network = GraphAttention(1, 2 + 3 * MIXTURES, FLAGS, hidden=8, layers=2, heads=2)
-    return perturb(Rounds(RoundStep(network, 1, MIXTURES), rounds=5, nodes=NODES, colors=COLORS))
+    return perturb(Rounds(RoundStep(network, 1, MIXTURES), rounds=5, nodes=NODES, free=COLORS - 1))
 
 
 def test_neighbours_have_different_rounds_and_high_degrees_come_first(seeded: Seeded) -> None:

@@ -14,16 +14,19 @@ from catnf.errors import InputError
 from catnf.flows.joint import GraphLatents, JointFlow, JointSizes, JointStep
 from catnf.flows.step import mixture_steps
 from catnf.models.graph_cnf import GraphCNF
+from catnf.models.graph_model import find_bonds
 from catnf.nets.edge_gnn import EdgeGNN
 from catnf.nets.rgcn import RelationalGCN
-from catnf.pairs import node_count, pair_count, pair_index, pair_layout, sum_of_ends, to_matrix
+from catnf.pairs import node_count, pair_count, pair_index, pair_layout, sum_of_ends, to_matrix, to_pairs
+from catnf.training.step import compile_units
 
 SIZES = JointSizes(node_channels=4, edge_channels=2, node_mixtures=3, edge_mixtures=3)
 
 
-def joint_flow(all_pairs: bool, steps: int = 2) -> JointFlow:
+def joint_flow(all_pairs: bool, steps: int = 2, triangles: int = 0) -> JointFlow:
     return JointFlow(
-        JointStep(SIZES, EdgeGNN(SIZES.inputs, SIZES.outputs, 16, 8, 2, 2, all_pairs)) for _ in range(steps)
+        JointStep(SIZES, EdgeGNN(SIZES.inputs, SIZES.outputs, 16, 8, 2, 2, all_pairs, triangles))
+        for _ in range(steps)
     )
 
 
@@ -70,7 +73,7 @@ def joint(all_pairs: bool, batch: int, nodes: int) -> tuple[JointContext, GraphL
         given = JointContext(ctx, ctx.pairs())
     else:
         model = graph_cnf(largest=nodes, slots=pair_count(nodes))
-        given = model._bonds(graphs(batch, ctx)[:, nodes:].float(), ctx).joint
+        given = find_bonds(graphs(batch, ctx)[:, nodes:].float(), ctx, model.slots).joint
     generator = torch.Generator().manual_seed(1)
     nodes_z = torch.randn(batch, nodes, SIZES.node_channels, generator=generator)
     edges_z = torch.randn(batch, given.edges.elements, SIZES.edge_channels, generator=generator)
@@ -99,15 +102,18 @@ def test_moving_between_nodes_and_pairs_has_right_gradients() -> None:
     nodes = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda v: to_matrix(v, layout), (pairs,))
     assert torch.autograd.gradcheck(lambda v: sum_of_ends(v, layout), (nodes,))
+    full = torch.randn(2, 4, 4, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda v: to_pairs(v, layout), (full,))
     matrix = to_matrix(pairs, layout)
+    torch.testing.assert_close(to_pairs(matrix, layout), 2.0 * pairs)
     assert torch.equal(matrix, matrix.transpose(1, 2))
     assert torch.equal(matrix.diagonal(dim1=1, dim2=2), torch.zeros(2, 3, 4))
 
 
-@pytest.mark.parametrize("all_pairs", [False, True])
-def test_joint_flow_is_invertible_with_its_jacobian(all_pairs: bool) -> None:
+@pytest.mark.parametrize(("all_pairs", "triangles"), [(False, 0), (True, 0), (True, 4)])
+def test_joint_flow_is_invertible_with_its_jacobian(all_pairs: bool, triangles: int) -> None:
     torch.manual_seed(0)
-    flow = joint_flow(all_pairs).double()
+    flow = joint_flow(all_pairs, triangles=triangles).double()
     stir(flow)
     ctx, z = joint(all_pairs, batch=3, nodes=4)
     ctx, z = double(ctx), GraphLatents(z.nodes.double(), z.edges.double())
@@ -165,7 +171,7 @@ def test_the_order_of_nodes_means_nothing() -> None:
     assert torch.allclose(other.edges, out.edges[:, places])
     assert torch.allclose(change, logdet)
     # Given edges: both graphs with their edges in the same slots.
-    bonds = model._bonds(x[:, 5:].double() + torch.rand(6, 10) * (x[:, 5:] > 0), ctx)
+    bonds = find_bonds(x[:, 5:].double() + torch.rand(6, 10) * (x[:, 5:] > 0), ctx, model.slots)
     incidence = bonds.joint.incidence
     assert incidence is not None
     edges = bonds.joint.edges.hide(torch.randn(6, bonds.place.shape[1], 2, dtype=torch.float64))
@@ -236,20 +242,6 @@ def test_probabilities_of_all_small_graphs_sum_to_one() -> None:
     assert 0.5 * float((seen - tight.exp().double()).abs().sum()) < 0.15  # total variation
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("all_pairs", [False, True])
-def test_compiled_equals_eager(all_pairs: bool) -> None:
-    torch.manual_seed(0)
-    step = JointStep(SIZES, EdgeGNN(SIZES.inputs, SIZES.outputs, 8, 8, 1, 2, all_pairs))
-    stir(step)
-    ctx, z = joint(all_pairs, batch=3, nodes=4)
-    out, logdet = step(z, ctx)
-    compiled, change = torch.compile(step, dynamic=False, fullgraph=True)(z, ctx)
-    assert torch.allclose(compiled.nodes, out.nodes, atol=1e-5)
-    assert torch.allclose(compiled.edges, out.edges, atol=1e-5)
-    assert torch.allclose(change, logdet, atol=1e-4)
-
-
 def test_samples_have_the_sizes_asked_for() -> None:
     torch.manual_seed(0)
     model = graph_cnf(largest=7)
@@ -291,3 +283,23 @@ def test_graphs_the_model_cannot_have_made_are_refused() -> None:
     x[0, 4] = 3
     with pytest.raises(InputError, match="Category 3"):
         model.check(x, ctx)
+
+
+@pytest.mark.slow
+def test_compiled_in_parts_equals_eager() -> None:
+    torch.manual_seed(0)
+    flow = JointFlow(
+        JointStep(SIZES, EdgeGNN(SIZES.inputs, SIZES.outputs, 8, 8, 1, 2, True, triangles=2))
+        for _ in range(2)
+    )
+    stir(flow)
+    ctx, z = joint(True, batch=3, nodes=4)
+    out, logdet = flow(z, ctx)
+    back = flow.inverse(out, ctx)
+    compile_units(flow)
+    compiled, change = flow(z, ctx)
+    again = flow.inverse(out, ctx)
+    assert torch.allclose(change, logdet, atol=1e-4)
+    for one, other in ((compiled, out), (again, back)):
+        assert torch.allclose(one.nodes, other.nodes, atol=1e-4)
+        assert torch.allclose(one.edges, other.edges, atol=1e-4)

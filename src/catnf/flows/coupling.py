@@ -113,6 +113,7 @@ class MixtureCoupling(Coupling):
         mixtures: logistics in a mixture.
     """
 
+    compile_unit = True
     unconverged: Tensor
 
     def __init__(self, conditioner: nn.Module | None, channels: int, mask: Mask, mixtures: int) -> None:

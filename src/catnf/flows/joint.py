@@ -68,8 +68,6 @@ class JointStep(nn.Module):
         network: a `JointNetwork` with `sizes.inputs` and `sizes.outputs`.
     """
 
-    compile_unit = True
-
     def __init__(self, sizes: JointSizes, network: nn.Module) -> None:
         super().__init__()
         self.network = network

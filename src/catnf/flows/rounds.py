@@ -95,7 +95,8 @@ class RoundStep(Transform):
     """A mixture coupling of the nodes whose round it is, given those of earlier rounds.
 
     Args:
-        network: a conditioner of `channels` inputs and `FLAGS` features.
+        network: a conditioner of `channels` inputs and of the features of nodes, the last `FLAGS` of which
+            tell whose round it is.
         channels: latent channels. They are transformed independently, so one is best: two or more cannot be
             at any of several places.
         mixtures: logistics in a mixture.
@@ -115,12 +116,17 @@ class RoundStep(Transform):
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         now, predicted, turn = self._predict(z, ctx)
-        return torch.where(now, self.coupling.restore(z, predicted, turn), z)
+        if z.is_cuda:  # where shapes must not depend on the round
+            return torch.where(now, self.coupling.restore(z, predicted, turn), z)
+        chosen = now.squeeze(-1)
+        some, given = z[chosen].unsqueeze(0), predicted[chosen].unsqueeze(0)
+        restored = self.coupling.restore(some, given, Context(1, some.shape[1]))
+        return z.masked_scatter(now.expand_as(z), restored)
 
     def _predict(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Context]:
         """Whose round it is, what the network predicts, and a context where all others are padding."""
         assert ctx.features is not None
-        now, before = ctx.features.split(1, dim=-1)
+        now, before = (ctx.features[..., -FLAGS:] > 0).split(1, dim=-1)
         predicted: Tensor = self.network(torch.where(before, z, 0.0), ctx)
         return now, predicted, replace(ctx, mask=now.squeeze(-1))
 
@@ -136,13 +142,13 @@ class Rounds(Transform):
         step: transforms the nodes of a round.
         rounds: their number for graphs of up to `nodes` nodes; larger graphs get as many as they need.
         nodes: the most nodes of a graph in training.
-        colors: nodes of fewer neighbours than these never wait, see `plan_rounds`.
+        free: nodes of at most so many neighbours always find a category, see `plan_rounds`.
     """
 
-    def __init__(self, step: RoundStep, rounds: int, nodes: int, colors: int) -> None:
+    def __init__(self, step: RoundStep, rounds: int, nodes: int, free: int) -> None:
         super().__init__()
         self.step = step
-        self.plan = RoundPlan(colors - 1)
+        self.plan = RoundPlan(free)
         self.rounds, self.nodes = rounds, nodes
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
@@ -183,5 +189,6 @@ class Rounds(Transform):
 
 
 def _turn(ctx: GraphContext, plan: Tensor, turn: Tensor | int) -> GraphContext:
-    """The context of round `turn`, with flags for the nodes of it and of the rounds before as features."""
-    return ctx.with_features(torch.stack([plan == turn, plan < turn], dim=-1))
+    """The context of round `turn`, its last features being flags of the nodes in it and of those before."""
+    flags = torch.stack([plan == turn, plan < turn], dim=-1)
+    return ctx.with_features(flags if ctx.features is None else torch.cat([ctx.features, flags], dim=-1))

@@ -38,11 +38,23 @@ class CategoricalFlow(Model):
         return ctx
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
-        ctx = self.prepare(ctx, generator)
+        return self.encode(x, self.prepare(ctx, generator), generator)[1]
+
+    def encode(
+        self, x: Tensor, ctx: Context, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Bound]:
+        """Latents `[batch, elements, channels]` in the base distribution, and the bound they give.
+
+        `ctx` is prepared already, here and for `decode`.
+        """
         encoded = self.encoding.encode(ctx.hide(x).long(), ctx, generator)
         z, logdet = self.flow(encoded.z, ctx)
         log_flow = ctx.total(self.base.log_prob(z)) + logdet
-        return Bound(log_flow + encoded.log_weight, encoded.log_posterior)
+        return z, Bound(log_flow + encoded.log_weight, encoded.log_posterior)
+
+    def decode(self, z: Tensor, ctx: Context) -> Tensor:
+        """Categories `[batch, elements]` of latents `z: [batch, elements, channels]` of the base."""
+        return ctx.hide(self.encoding.decode(self.flow.inverse(z, ctx), ctx))
 
     @torch.no_grad()
     def sample(
@@ -59,14 +71,13 @@ class CategoricalFlow(Model):
         device = self.device if generator is None else generator.device
         shape = (ctx.batch, ctx.elements, self.encoding.channels)
         z = ctx.hide(self.base.sample(shape, generator, device, temperature))
-        return ctx.hide(self.encoding.decode(self.flow.inverse(z, ctx), ctx))
+        return self.decode(z, ctx)
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
         self.check(x, ctx)
         ctx = self.prepare(ctx, generator)
-        z, _ = self.flow(self.encoding.encode(ctx.hide(x).long(), ctx, generator).z, ctx)
-        back = self.encoding.decode(self.flow.inverse(z, ctx), ctx)
+        back = self.decode(self.encode(x, ctx, generator)[0], ctx)
         unconverged_roots(self.flow)  # so that the next samples are not blamed for these
         return back
 
@@ -86,7 +97,8 @@ class FlowInRounds(CategoricalFlow):
     """A flow over the nodes of a graph in rounds, in which nodes that look alike take their turns by chance.
 
     So the order in which they are given means nothing. The likelihood is an average over such turns; every
-    draw of the bound has its own. Training looks at one round of each graph only.
+    draw of the bound has its own, unless the context says who comes first. Training looks at one round of
+    each graph only.
 
     Args:
         encoding: maps categories to latents and back.
@@ -101,6 +113,8 @@ class FlowInRounds(CategoricalFlow):
     def prepare(self, ctx: Context, generator: torch.Generator | None) -> GraphContext:
         if not isinstance(ctx, GraphContext):
             raise InputError(f"Rounds need a GraphContext, not a {type(ctx).__name__}.")
+        if ctx.ties is not None:
+            return ctx
         ties = torch.rand(ctx.batch, ctx.elements, device=ctx.edges.device, generator=generator)
         return replace(ctx, ties=ties)
 

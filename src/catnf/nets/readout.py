@@ -16,6 +16,8 @@ class Readout(nn.Module):
         outputs: numbers to predict.
     """
 
+    compile_unit = True
+
     def __init__(self, hidden: int, outputs: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from catnf.flows.joint import JointStep
-from catnf.flows.transform import Transform
 from catnf.models.model import Model
 from catnf.tasks.task import Task
 from catnf.training.adam import FlatAdam
@@ -23,14 +21,25 @@ from catnf.training.schedules import average_decay, rate_factor, reconstruction_
 
 
 def compile_units(module: nn.Module) -> None:
-    """Compile the outermost parts of `module` that call themselves a `compile_unit`."""
-    if getattr(module, "compile_unit", False):
-        module.compile(dynamic=False)
-        if isinstance(module, Transform | JointStep):  # compiled at its first use, which training never makes
-            module.inverse = torch.compile(module.inverse, dynamic=False)  # type: ignore[method-assign, assignment]
+    """Compile the outermost parts of `module` that call themselves a `compile_unit`.
+
+    Parts of one class share programs, one for every combination of shapes, which are more than torch expects.
+    """
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+    _compile_units(module)
+
+
+def _compile_units(module: nn.Module) -> None:
+    if not getattr(module, "compile_unit", False):
+        for child in module.children():
+            _compile_units(child)
         return
-    for child in module.children():
-        compile_units(child)
+    module.compile(dynamic=False)
+    # Compiled at their first use: training never makes one of an inverse. Couplings have the other two, where
+    # one network predicts for several.
+    for name in ("inverse", "change", "restore"):
+        if hasattr(module, name):
+            setattr(module, name, torch.compile(getattr(module, name), dynamic=False))
 
 
 def capture(work: Callable[[], None], generator: torch.Generator) -> Callable[[], None]:

@@ -82,7 +82,7 @@ class ColoringModelConfig:
         outputs = MixtureCoupling.outputs(self.channels, WholeMask(), self.mixtures)
         network = self._networks(FLAGS)(self.channels, outputs)
         step = RoundStep(network, self.channels, self.mixtures)
-        return Rounds(step, self.layers, task.nodes, task.colors)
+        return Rounds(step, self.layers, task.nodes, free=task.colors - 1)
 
     def _networks(self, features: int = 0) -> Conditioner:
         def make(inputs: int, outputs: int) -> GraphAttention:

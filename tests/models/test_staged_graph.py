@@ -1,0 +1,194 @@
+"""Graphs in stages: every stage given those before, and probabilities that sum to 1."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from catnf.context import Context
+from catnf.encodings import MixtureEncoding
+from catnf.flows.coupling import MixtureCoupling
+from catnf.flows.joint import GraphLatents, JointFlow, JointSizes, JointStep
+from catnf.flows.masks import WholeMask
+from catnf.flows.rounds import FLAGS, Rounds, RoundStep
+from catnf.flows.step import mixture_steps
+from catnf.models import FlowInRounds
+from catnf.models.connections import ConnectionFlow
+from catnf.models.staged_graph import KIND_FEATURES, StagedGraphFlow, node_features
+from catnf.nets import GraphAttention
+from catnf.nets.edge_gnn import EdgeGNN
+from catnf.pairs import pair_index, pair_layout
+from catnf.structure import LENGTHS, edge_structure, node_structure, walks
+
+SIZES = JointSizes(node_channels=2, edge_channels=2, node_mixtures=3, edge_mixtures=3)
+
+
+def attention(inputs: int, outputs: int, features: int = 0) -> GraphAttention:
+    return GraphAttention(inputs, outputs, features, hidden=16, layers=2, heads=2)
+
+
+def in_rounds(categories: int, features: int, elements: int) -> FlowInRounds:
+    step = RoundStep(attention(1, MixtureCoupling.outputs(1, WholeMask(), 3), features + FLAGS), 1, 3)
+    encoding = MixtureEncoding(torch.full((categories,), 1 / categories), 1)
+    return FlowInRounds(encoding, Rounds(step, elements, elements, free=0))
+
+
+def staged(categories: int = 3, kinds: int = 2, largest: int = 5, slots: int = 6) -> StagedGraphFlow:
+    networks = (EdgeGNN(SIZES.inputs, SIZES.outputs, 16, 8, 2, 2, triangles=4) for _ in range(2))
+    connections = ConnectionFlow(
+        MixtureEncoding(torch.tensor([0.6, 0.4]), 2),
+        SIZES.node_channels,
+        mixture_steps(SIZES.node_channels, 2, 3, attention),
+        JointFlow(JointStep(SIZES, network) for network in networks),
+    )
+    sizes = torch.ones(largest + 1) / (largest + 1)
+    edge_kinds = in_rounds(kinds, KIND_FEATURES, slots)
+    return StagedGraphFlow(
+        connections, edge_kinds, in_rounds(categories, node_features(kinds), largest), slots, sizes
+    )
+
+
+@pytest.fixture
+def model() -> StagedGraphFlow:
+    torch.manual_seed(0)
+    made = staged()
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return made
+
+
+def context(batch: int, nodes: int = 5) -> Context:
+    sizes = torch.arange(batch) % (nodes - 1) + 2
+    return Context(batch, nodes, torch.arange(nodes) < sizes.unsqueeze(1))
+
+
+def graphs(ctx: Context, slots: int = 6) -> Tensor:
+    generator = torch.Generator().manual_seed(3)
+    pairs = ctx.pairs()
+    nodes = torch.randint(3, (ctx.batch, ctx.elements), generator=generator)
+    kind = torch.randint(1, 3, (ctx.batch, pairs.elements), generator=generator)
+    chance = pairs.hide(torch.rand(ctx.batch, pairs.elements, generator=generator))
+    kept = (chance > 0.5) & (chance.argsort(1, descending=True).argsort(1) < slots)
+    return torch.cat([ctx.hide(nodes), kind * kept], dim=1)
+
+
+def latents(batch: int, nodes: int, pairs: int) -> GraphLatents:
+    generator = torch.Generator().manual_seed(5)
+    return GraphLatents(
+        torch.randn(batch, nodes, 3, generator=generator), torch.randn(batch, pairs, 3, generator=generator)
+    )
+
+
+def test_walks_tell_rings_from_chains() -> None:
+    forward = torch.roll(torch.eye(6, dtype=torch.bool), 1, dims=1)
+    ends = walks((forward | forward.mT).unsqueeze(0))
+    returns = node_structure(ends)
+    assert returns.shape == (1, 6, len(LENGTHS))
+    assert returns[0, :, 0].tolist() == pytest.approx([0.5] * 6), "half of the walks of two steps come back"
+    assert returns[0, :, 4].tolist() == pytest.approx([22 / 64] * 6), "20 back and forth, 2 around the ring"
+    edges = edge_structure(ends, one_edge(2, 3, nodes=6))
+    torch.testing.assert_close(edge_structure(ends, one_edge(3, 2, nodes=6)), edges)
+    assert edges.shape == (1, 1, 2 * len(LENGTHS))
+    assert edges[0, 0, 0] == 0, "no walk of two steps leads across an edge of an even ring"
+    assert edges[0, 0, 3] == pytest.approx(2 * 11 / 32), "10 of 5 steps over the edge itself, 1 around"
+    chain = torch.diag(torch.ones(11), 1) > 0
+    straight = edge_structure(walks((chain | chain.mT).unsqueeze(0)), one_edge(5, 6, nodes=12))
+    assert straight[0, 0, 3] == pytest.approx(2 * 10 / 32)
+
+
+def one_edge(first: int, second: int, nodes: int) -> Tensor:
+    incidence = torch.zeros(1, 2, 1, nodes)
+    incidence[0, 0, 0, first] = incidence[0, 1, 0, second] = 1.0
+    return incidence
+
+
+def test_graphs_survive_the_latent_space(model: StagedGraphFlow) -> None:
+    ctx = context(40)
+    x = graphs(ctx)
+    with torch.no_grad():  # categories far apart, so that decoding is certain
+        for encoding in (model.connections.pairs, model.edge_kinds.encoding, model.nodes.encoding):
+            assert isinstance(encoding, MixtureEncoding)
+            places = 12.0 * torch.arange(encoding.categories).float().unsqueeze(1)
+            encoding.raw_means.copy_((places / encoding.reach).expand_as(encoding.raw_means))
+            encoding.raw_log_scales.fill_(-1.0)
+    z = model.encode(x, ctx, torch.Generator().manual_seed(0))
+    assert z.nodes.shape == (40, 5, 3)
+    assert z.edges.shape == (40, 10, 3)
+    assert torch.equal(model.decode(z, ctx), x)
+    assert torch.equal(model.reconstruct(x, ctx, torch.Generator().manual_seed(1)), x)
+
+
+def test_the_order_of_nodes_means_nothing(model: StagedGraphFlow) -> None:
+    model.double()
+    ctx = Context(30, 5)
+    z = GraphLatents(*(part.double() for part in latents(30, 5, 10)))
+    order = torch.tensor([3, 0, 4, 1, 2])
+    layout = pair_layout(5)
+    places = layout.matrix[order[layout.first], order[layout.second]]
+    x, moved = model.decode(z, ctx), model.decode(GraphLatents(z.nodes[:, order], z.edges[:, places]), ctx)
+    assert torch.equal(moved, torch.cat([x[:, order], x[:, 5 + places]], dim=1))
+    assert len(x[:, 5:].unique()) == 3, "edges of every kind and pairs without one"
+
+
+def test_padding_changes_nothing(model: StagedGraphFlow) -> None:
+    model.double()
+    small, large = Context(20, 3), Context(20, 5, torch.arange(5).repeat(20, 1) < 3)
+    z = GraphLatents(*(part.double() for part in latents(20, 3, 3)))
+    layout = pair_layout(3)
+    places = pair_index(layout.first, layout.second, 5)
+    more = GraphLatents(torch.zeros(20, 5, 3).double(), torch.zeros(20, 10, 3).double())
+    more.nodes[:, :3], more.edges[:, places] = z.nodes, z.edges
+    x, wide = model.decode(z, small), model.decode(more, large)
+    assert torch.equal(wide[:, :3], x[:, :3])
+    assert torch.equal(wide[:, 5 + places], x[:, 3:])
+
+
+def test_training_on_one_round_averages_to_the_bound(model: StagedGraphFlow) -> None:
+    ctx = context(2, 4)
+    draws, x = 10_000, graphs(ctx)
+    x, many = x.repeat_interleave(draws, 0), ctx.repeat(draws)
+    with torch.no_grad():
+        found = []
+        for bound in (model.bound, model.training_bound):
+            drawn = torch.stack(bound(x, many, torch.Generator().manual_seed(2)), -1).view(2, draws, 2)
+            found.append((drawn.mean(1), drawn.std(1) / draws**0.5))
+    (whole, error), (part, other) = found
+    assert ((whole - part).abs() < 4 * (error + other)).all()
+
+
+def test_gradients_reach_every_parameter(model: StagedGraphFlow) -> None:
+    ctx = context(40)
+    model.loss(graphs(ctx), ctx, torch.Generator().manual_seed(0))[0].backward()
+    missing = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().any()]
+    assert missing == []
+
+
+@pytest.mark.slow
+def test_probabilities_of_all_small_graphs_sum_to_one() -> None:
+    """Three nodes of two categories, pairs without an edge or with one of two kinds: 216 graphs."""
+    torch.manual_seed(0)
+    model = staged(categories=2, kinds=2, largest=3, slots=3)
+    space = torch.tensor(list(itertools.product(range(2), range(2), range(2), range(3), range(3), range(3))))
+    ctx = Context(len(space), 3)
+    generator = torch.Generator().manual_seed(0)
+    likely = torch.rand(len(space), generator=generator) ** 4  # what the model has to learn
+    model.initialize(space, ctx, generator)
+    optimizer = torch.optim.RAdam(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        chosen = torch.multinomial(likely, 128, replacement=True, generator=generator)
+        loss, _ = model.loss(space[chosen], Context(128, 3), generator)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    bound = model.log_prob(space, ctx, 1, generator)
+    tight = model.log_prob(space, ctx, 400, generator)
+    assert float(bound.mean()) < float(tight.mean())
+    assert float(tight.exp().sum()) == pytest.approx(1.0, abs=0.05)
+    drawn = model.sample(Context(4000, 3), generator)
+    code = torch.tensor([108, 54, 27, 9, 3, 1])
+    seen = torch.bincount(drawn @ code, minlength=216).double() / 4000
+    assert 0.5 * float((seen - tight.exp().double()).abs().sum()) < 0.15  # total variation
