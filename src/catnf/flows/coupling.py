@@ -22,8 +22,9 @@ class ScaleBound(nn.Module):
         super().__init__()
         self.log_range = nn.Parameter(torch.zeros(shape))
 
-    def forward(self, s: Tensor) -> Tensor:
-        limit = self.log_range.exp()
+    def forward(self, s: Tensor, part: int | slice = slice(None)) -> Tensor:
+        """`s: [..., *shape]` bounded; a `part` picks log-scales of the first axis."""
+        limit = self.log_range[part].exp()
         return torch.tanh(s / limit.clamp(min=1.0)) * limit
 
 
@@ -143,11 +144,28 @@ class MixtureCoupling(Coupling):
         self.unconverged += ctx.total(failed).sum().to(torch.int64)
         return self.finish(z, root.value, ctx)
 
+    def restore_channel(self, y: Tensor, predicted: Tensor, channel: int, ctx: Context) -> Tensor:
+        """`restore` for one of the changed channels, where they are predicted one after another.
+
+        Args:
+            y: that channel, `[batch, elements]`.
+            predicted: for it, `[batch, elements, parameters]`.
+            channel: its number among the changed ones.
+            ctx: padding of the elements.
+        """
+        shift, log_scale, mixture = self._picked(predicted.to(y.dtype), channel)
+        root = mixture_logit_inverse(y * torch.exp(-log_scale) - shift, mixture)
+        self.unconverged += ctx.total((~root.converged).to(y.dtype)).sum().to(torch.int64)
+        return ctx.hide(root.value)
+
     def _prediction(self, z: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor, Mixture]:
-        out = self.each(predicted, z)
+        return self._picked(self.each(predicted, z), slice(None))
+
+    def _picked(self, out: Tensor, part: int | slice) -> tuple[Tensor, Tensor, Mixture]:
+        """Shift, log-scale and mixture from predictions `[..., parameters]` for some of the channels."""
         logits, means, log_scales = out[..., 2:].unflatten(-1, (3, self.mixtures)).unbind(-2)
-        mixture = Mixture(logits, means + self.spread, self.mixture_bound(log_scales))
-        return out[..., 0], self.bound(out[..., 1]), mixture
+        mixture = Mixture(logits, means + self.spread[part], self.mixture_bound(log_scales, part))
+        return out[..., 0], self.bound(out[..., 1], part), mixture
 
 
 def unconverged_roots(module: nn.Module) -> int:
