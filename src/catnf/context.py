@@ -135,12 +135,15 @@ class SequenceContext(Context):
     Attributes:
         prompt: `[batch, known]`, the first elements of samples, which continue them; `None` for none.
         generator: randomness of dropout; `None` where nothing is dropped.
+        anchors: means and log-scales of the categories in latent space, `[categories, channels]` each; `None`
+            where couplings do not start from them.
     """
 
     pairwise: ClassVar[bool] = False
 
     prompt: Tensor | None = None
     generator: torch.Generator | None = None
+    anchors: tuple[Tensor, Tensor] | None = None  # no tensor of its own: it has no batch
 
     @classmethod
     def of(cls, x: Tensor, lengths: Tensor | None = None) -> SequenceContext:

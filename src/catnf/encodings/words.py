@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -9,6 +11,7 @@ from torch.nn import functional as F
 from catnf.context import Context
 from catnf.encodings.encoding import Encoding
 from catnf.encodings.mixture import MixtureEncoding
+from catnf.flows.autoregressive import Anchors
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
 
@@ -29,25 +32,32 @@ def start_vectors(words: Tensor | None, categories: int, features: int) -> Tenso
     return out
 
 
+WordDecoding = Literal["bayes", "network", "tied"]
+
+
 class WordEncoding(MixtureEncoding):
     """Every word is a logistic whose mean and scale are linear in the word's vector.
 
-    Bayes' rule over thousands of words would cost more than the flow. Where the decoder is `tied`, it takes
-    normal distributions of the same means and scales, for which Bayes' rule is one matrix product, and a
-    network corrects them; otherwise the network alone decides.
+    The decoder is Bayes' rule over all words; or a network of three layers; or, `tied`, such a network that
+    corrects normal distributions of the same means and scales, for which Bayes' rule is one matrix product.
 
     Args:
         frequencies: the prior over words, `[categories]`.
         channels: latent channels of a word.
         vectors: of the words, `[categories, features]`, where they start; they are learned further.
         hidden: width of the decoder's network.
-        tied: whether the decoder knows the means and scales.
+        decoder: what `p(x|z)` is.
     """
 
     log_prior: Tensor
 
     def __init__(
-        self, frequencies: Tensor, channels: int, vectors: Tensor, hidden: int = 512, tied: bool = True
+        self,
+        frequencies: Tensor,
+        channels: int,
+        vectors: Tensor,
+        hidden: int = 512,
+        decoder: WordDecoding = "bayes",
     ) -> None:
         Encoding.__init__(self, len(frequencies), channels)
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
@@ -56,12 +66,14 @@ class WordEncoding(MixtureEncoding):
         features = vectors.shape[1]
         with torch.no_grad():
             # Vectors are unit normal at the start, so that the weights carry the spread of the means.
-            self.place.weight[:channels].normal_(std=4.0 / (channels * features) ** 0.5)
+            # The more words there are for the channels, the more room they need.
+            spread = max(4.0 / channels**0.5, len(frequencies) ** (1.0 / channels))
+            self.place.weight[:channels].normal_(std=spread / features**0.5)
             self.place.weight[channels:].zero_()
             self.place.bias.zero_()
-        self.decoder = WordDecoder(channels, len(frequencies), hidden)
-        self.tied = tied
-        self.sharpness = nn.Parameter(torch.zeros(channels))
+        self.decoding = decoder
+        self.decoder = None if decoder == "bayes" else WordDecoder(channels, len(frequencies), hidden)
+        self.sharpness = nn.Parameter(torch.zeros(channels)) if decoder == "tied" else None
 
     @property
     def means(self) -> Tensor:
@@ -77,16 +89,18 @@ class WordEncoding(MixtureEncoding):
         return means, torch.tanh(raw)
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
-        assert self.decoder is not None
-        logits = self.decoder(z).to(z.dtype)
-        if self.tied:
-            logits = logits + self._normal_densities(z) + self.log_prior
+        if self.decoder is None:
+            logits = Anchors(*self.placed()).joint_log_densities(z) + self.log_prior
+        else:
+            logits = self.decoder(z).to(z.dtype)
+        if self.sharpness is not None:
+            logits = logits + self._normal_densities(z, self.sharpness) + self.log_prior
         return torch.log_softmax(logits, dim=-1)
 
-    def _normal_densities(self, z: Tensor) -> Tensor:
+    def _normal_densities(self, z: Tensor, sharpness: Tensor) -> Tensor:
         """`log N(z; mean, scale)` of every word up to a constant, `[batch, elements, categories]`."""
         means, log_scales = self.placed()
-        precision = torch.exp(self.sharpness - 2.0 * log_scales)  # [categories, channels]
+        precision = torch.exp(sharpness - 2.0 * log_scales)  # [categories, channels]
         # -(z - m)^2 p / 2 = -z^2 p / 2 + z m p - m^2 p / 2
         known = torch.cat([z.square(), z], dim=-1)
         weights = torch.cat([-0.5 * precision, means * precision], dim=-1)

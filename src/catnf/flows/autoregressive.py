@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
+from catnf.flows.base import Logistic
 from catnf.flows.coupling import MixtureCoupling
 from catnf.flows.masks import WholeMask
+from catnf.flows.mixture import Mixture
 from catnf.flows.transform import Transform
 
 
@@ -39,34 +41,88 @@ class ChannelNetwork(Protocol):
         """Predictions `[batch, elements, outputs]` for one channel; of `z` only those before it are read."""
 
 
+class Anchors(NamedTuple):
+    """The logistics of the categories, `[categories, channels]` each, in units of the base's scale."""
+
+    means: Tensor
+    log_scales: Tensor
+
+    def mixture(self, logits: Tensor, channel: int | None = None) -> Mixture:
+        """A mixture of them for every channel, or for one: `logits: [..., channels, categories]`."""
+        means, log_scales = self.of(channel)
+        # Kernels want all of their numbers beside each other.
+        return Mixture(logits, means.expand_as(logits), (log_scales + Logistic.log_scale).expand_as(logits))
+
+    def log_densities(self, z: Tensor, channel: int | None = None) -> Tensor:
+        """Of `z: [..., channels]` under every category, by channel: `[..., channels, categories]`."""
+        means, log_scales = self.of(channel)
+        standard = (z.unsqueeze(-1) - means) * torch.exp(-log_scales)
+        return Logistic().log_prob(standard) - log_scales
+
+    def joint_log_densities(self, z: Tensor) -> Tensor:
+        """Of `z: [..., channels]` under every category, over all channels: `[..., categories]`."""
+        # One channel after another: all at once would take as many times more memory.
+        total = self.log_densities(z[..., :1], 0).squeeze(-2)
+        for channel in range(1, z.shape[-1]):
+            total = total + self.log_densities(z[..., channel : channel + 1], channel).squeeze(-2)
+        return total
+
+    def of(self, channel: int | None) -> tuple[Tensor, Tensor]:
+        """Means and log-scales `[channels, categories]`, or `[categories]` for one channel."""
+        if channel is None:
+            return self.means.T, self.log_scales.T
+        return self.means[:, channel], self.log_scales[:, channel]
+
+
 class ChannelStep(nn.Module):
     """The coupling itself, given the states of a causal network; what engines compile.
+
+    With anchors, one for every logistic, the mixture starts as the one that categories are encoded by: means
+    and scales are theirs, and the weight of a category is what the state says about it, times how well it
+    explains the channels before. Then a flow whose predictions are zero is as good as a language model with
+    the same states, and follows the encoding wherever that moves.
 
     Args:
         network: a `ChannelNetwork`.
         channels: latent channels.
         mixtures: logistics in a mixture.
+        weights: with anchors, a network from states to log-weights `[batch, elements, mixtures]`.
     """
 
     compile_unit = True
 
-    def __init__(self, network: nn.Module, channels: int, mixtures: int) -> None:
+    def __init__(
+        self, network: nn.Module, channels: int, mixtures: int, weights: nn.Module | None = None
+    ) -> None:
         super().__init__()
-        self.network, self.channels = network, channels
+        self.network, self.channels, self.weights = network, channels, weights
         self.coupling = MixtureCoupling(None, channels, WholeMask(), mixtures)
 
-    def forward(self, z: Tensor, h: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, z: Tensor, h: Tensor, ctx: Context, anchors: Anchors | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Map `z: [batch, elements, channels]` given states `h`; the log-determinant is `[batch]`."""
-        return self.coupling.change(z, self.network(z, h), ctx)
+        start = None
+        if self.weights is not None and anchors is not None:
+            each = anchors.log_densities(z)  # [batch, elements, channels, mixtures]
+            before = each.cumsum(-2) - each
+            start = anchors.mixture(self.weights(h).to(z.dtype).unsqueeze(-2) + before)
+        return self.coupling.change(z, self.network(z, h), ctx, start)
 
-    def restore(self, y: Tensor, h: Tensor, ctx: Context) -> Tensor:
+    def restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors | None = None) -> Tensor:
         """Undo `forward`, one channel after another."""
         network = cast("ChannelNetwork", self.network)
         projected = network.project(h)
-        z = torch.zeros_like(y)
+        z, start = torch.zeros_like(y), None
+        weights: Tensor | None = None if self.weights is None else self.weights(h).to(y.dtype)
         for channel in range(self.channels):
             predicted = network.channel(z, projected, channel)
-            new = self.coupling.restore_channel(y[..., channel], predicted, channel, ctx)
+            if weights is not None and anchors is not None:
+                if channel:
+                    before = z[..., channel - 1 : channel]
+                    weights = weights + anchors.log_densities(before, channel - 1).squeeze(-2)
+                start = anchors.mixture(weights, channel)
+            new = self.coupling.restore_channel(y[..., channel], predicted, channel, ctx, start)
             z = torch.cat([z[..., :channel], new.unsqueeze(-1), z[..., channel + 1 :]], dim=-1)
         return z
 
@@ -88,7 +144,7 @@ class AutoregressiveMixture(Transform):
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         own = SequenceContext.need(ctx)
-        return self.step(z, self.network(z, own), own.bare())
+        return self.step(z, self.network(z, own), own.bare(), _anchors(own))
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         own, network = SequenceContext.need(ctx), cast("CausalNetwork", self.network)
@@ -97,9 +153,15 @@ class AutoregressiveMixture(Transform):
         for place in range(own.elements):
             state, memory = network.advance(now, memory)
             mask = None if own.mask is None else own.mask[:, place : place + 1]
-            now = self.step.restore(z[:, place : place + 1], state, Context(own.batch, 1, mask))
+            now = self.step.restore(
+                z[:, place : place + 1], state, Context(own.batch, 1, mask), _anchors(own)
+            )
             out.append(now)
         return torch.cat(out, dim=1)
+
+
+def _anchors(ctx: SequenceContext) -> Anchors | None:
+    return None if ctx.anchors is None else Anchors(*ctx.anchors)
 
 
 class Reversed(Transform):

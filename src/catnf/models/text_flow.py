@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from catnf.context import Context, SequenceContext
 from catnf.encodings.encoding import Encoding
+from catnf.encodings.mixture import MixtureEncoding
 from catnf.errors import InputError
 from catnf.flows.transform import Transform
 from catnf.models.categorical_flow import CategoricalFlow
@@ -57,11 +58,16 @@ class TextFlow(CategoricalFlow):
         self.causal = causal
         self.register_buffer("lengths", lengths)
 
-    def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+    def prepare(self, ctx: Context, generator: torch.Generator | None) -> SequenceContext:
         own = SequenceContext.need(ctx)
+        if isinstance(self.encoding, MixtureEncoding):
+            own = replace(own, anchors=(self.encoding.means, self.encoding.log_scales))
+        return own
+
+    def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        own = self.prepare(ctx, generator)
         encoded = self.encoding.encode(own.hide(x).long(), own.bare(), generator)
-        z, logdet = self.flow(encoded.z, own)
-        log_flow = own.total(self.base.log_prob(z)) + logdet
+        log_flow = self.flow.log_density(encoded.z, own, self.base)
         return Bound(log_flow + encoded.log_weight, encoded.log_posterior)
 
     def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
@@ -83,7 +89,7 @@ class TextFlow(CategoricalFlow):
         return super().sample(ctx, generator, temperature)
 
     def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
-        own = SequenceContext.need(ctx)
+        own = self.prepare(ctx, generator)
         device = self.device if generator is None else generator.device
         shape = (own.batch, own.elements, self.encoding.channels)
         z = own.hide(self.base.sample(shape, generator, device, temperature))

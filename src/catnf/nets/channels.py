@@ -12,6 +12,25 @@ from catnf.nets.network import Network
 _ALIGNMENT = 8
 
 
+class CategoryWeights(Network):
+    """From the state of a text `[..., hidden]` to log-weights of the categories `[..., categories]`.
+
+    Args:
+        hidden: width of the state.
+        frequencies: of the categories, `[categories]`, where the weights start.
+    """
+
+    def __init__(self, hidden: int, frequencies: Tensor) -> None:
+        super().__init__()
+        self.output = AlignedLinear(hidden, len(frequencies))
+        nn.init.normal_(self.output.weight, std=1e-2)
+        with torch.no_grad():
+            self.output.bias.copy_(frequencies.clamp(min=1e-6).log())
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.output(h.to(self.output.weight.dtype))
+
+
 class ChannelHeads(Network):
     """A hidden layer for every channel, which sees the state of the text and the channels before it.
 

@@ -13,11 +13,13 @@ from catnf.encodings.words import start_vectors
 from catnf.errors import InputError
 from catnf.flows.actnorm import ActNorm
 from catnf.flows.autoregressive import AutoregressiveMixture, ChannelStep, Reversed
+from catnf.flows.category_mixture import CategoryMixture
 from catnf.flows.step import mixture_steps
 from catnf.flows.transform import Sequential, Transform
 from catnf.models import Model, TextFlow
 from catnf.models.baselines import LanguageModel
 from catnf.nets import BidirectionalLSTM, CausalLSTM, CausalTransformer, ChannelHeads, ParallelTransformer
+from catnf.nets.channels import CategoryWeights
 from catnf.nets.sequence import Causal
 from catnf.tasks.task import Task
 from catnf.tasks.text.data import Text
@@ -40,14 +42,15 @@ class TextModelConfig:
     )
     channels: int = 3  # latent channels of a symbol
     layers: int = 1  # couplings of the flow
-    mixtures: int = 27  # logistics in a mixture coupling
+    mixtures: int = 27  # logistics in a mixture coupling that is not anchored
+    anchored: bool = True  # whether the first coupling's logistics start at those of the symbols
     hidden: int = 1024  # width of the network over time
     blocks: int = 2  # its layers
     heads: int = 8  # attention heads
     width: int = 256  # of the network over channels, for each of them
     features: int = 64  # width of the embedding of symbols that encoders and the language model see
     encoder_hidden: int = 512  # width of the encoder and decoder of Latent NF, and of the decoder of words
-    tied: bool = True  # whether the decoder of words knows the encoder's means and scales
+    decoder: Literal["bayes", "network", "tied"] = "bayes"  # of words, of which there are more than 256
     input_dropout: float = 0.05  # share of symbols that are hidden from those after them in training
     dropout: float = 0.0  # share of numbers dropped in the network over time in training
     reach: float = 10.0  # how many times farther than other weights the tables of encodings move in a step
@@ -100,7 +103,13 @@ def build_text_model(
     encoding = _encoding(config, frequencies, vectors)
     if config.kind == "text-parallel":
         return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
-    return TextFlow(encoding, _autoregressive(config), lengths=lengths)
+    anchored = config.anchored and config.kind == "text-flow"
+    if anchored and len(frequencies) > _TABLE_LIMIT:
+        weights = CategoryWeights(config.hidden, frequencies)
+        flow: Transform = CategoryMixture(_over_time(config, config.channels), weights)
+    else:
+        flow = _autoregressive(config, frequencies if anchored else None)
+    return TextFlow(encoding, flow, lengths=lengths)
 
 
 def _over_time(config: TextModelConfig, inputs: int) -> Causal:
@@ -110,14 +119,22 @@ def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     return CausalTransformer(inputs, config.hidden, config.blocks, config.heads, *dropouts)
 
 
-def _autoregressive(config: TextModelConfig) -> Sequential:
+def _autoregressive(config: TextModelConfig, frequencies: Tensor | None) -> Sequential:
+    """Couplings over time, of which the first is anchored where frequencies of the categories are given."""
     channels = config.channels
     steps: list[Transform] = []
     for layer in range(config.layers):
-        heads = ChannelHeads(channels, config.hidden, 2 + 3 * config.mixtures, config.width)
-        step = ChannelStep(heads, channels, config.mixtures)
+        anchored = frequencies is not None and layer == 0
+        mixtures = len(frequencies) if anchored and frequencies is not None else config.mixtures
+        heads = ChannelHeads(channels, config.hidden, 2 + 3 * mixtures, config.width)
+        weights = (
+            CategoryWeights(config.hidden, frequencies) if anchored and frequencies is not None else None
+        )
+        step = ChannelStep(heads, channels, mixtures, weights)
         steps += [Reversed()] if layer else []
-        steps += [ActNorm(channels), AutoregressiveMixture(_over_time(config, channels), step)]
+        # Anchors are where latents are: a normalization would move these alone.
+        steps += [] if anchored else [ActNorm(channels)]
+        steps.append(AutoregressiveMixture(_over_time(config, channels), step))
     return Sequential(steps)
 
 
@@ -136,5 +153,5 @@ def _encoding(config: TextModelConfig, frequencies: torch.Tensor, vectors: Tenso
         return JointEncoding(categories, channels, encoder, decoder, config.features, config.reach)
     if categories > _TABLE_LIMIT:
         words = start_vectors(vectors, categories, config.features)
-        return WordEncoding(frequencies, channels, words, hidden, config.tied)
+        return WordEncoding(frequencies, channels, words, hidden, config.decoder)
     return MixtureEncoding(frequencies, channels, reach=config.reach)
