@@ -15,6 +15,9 @@ from catnf.flows.mixture import Mixture
 from catnf.flows.transform import Transform
 
 
+_NOISE = Logistic()
+
+
 class CausalNetwork(Protocol):
     """A network over time whose state of an element depends on the elements before it alone."""
 
@@ -57,7 +60,7 @@ class Anchors(NamedTuple):
         """Of `z: [..., channels]` under every category, by channel: `[..., channels, categories]`."""
         means, log_scales = self.of(channel)
         standard = (z.unsqueeze(-1) - means) * torch.exp(-log_scales)
-        return Logistic().log_prob(standard) - log_scales
+        return _NOISE.log_prob(standard) - log_scales
 
     def joint_log_densities(self, z: Tensor) -> Tensor:
         """Of `z: [..., channels]` under every category, over all channels: `[..., categories]`."""
