@@ -14,7 +14,6 @@ from catnf.flows.masks import WholeMask
 from catnf.flows.mixture import Mixture
 from catnf.flows.transform import Transform
 
-
 _NOISE = Logistic()
 
 

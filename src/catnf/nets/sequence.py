@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -147,12 +147,14 @@ class CausalLSTM(Causal):
         return h
 
     def run_one(self, embedded: Tensor, index: int, state: Any) -> tuple[Tensor, Any]:
-        h, after = embedded, []
-        with _quiet():
-            for layer, before in zip(self.layers, state or [None] * len(self.layers), strict=True):
-                h, now = layer(h, before)
-                after.append(now)
-        return h, after
+        # Cell by cell: whole-sequence kernels would rearrange all weights for a single element.
+        cells = [cell for layer in self.layers for cell in cast("nn.LSTM", layer).all_weights]
+        h, after = embedded.squeeze(1), []
+        for number, weights in enumerate(cells):
+            before = (torch.zeros_like(h), torch.zeros_like(h)) if state is None else state[number]
+            after.append(torch.lstm_cell(h, before, *weights))
+            h = after[-1][0]
+        return h.unsqueeze(1), after
 
 
 class BidirectionalLSTM(Network):
