@@ -172,13 +172,15 @@ def sample(
     if not isinstance(fitted.task, Text) and (prompt is not None or length is not None):
         raise InputError(f"--prompt and --length are for text, which {name} does not write; leave them out.")
     if isinstance(fitted.task, Molecules):
-        options = SamplingOptions(count, seed, temperature, largest, valid_only)
-        return write_molecules(fitted, options, outputs)
+        wanted = SamplingOptions(count, seed, temperature, largest, valid_only)
+        return write_molecules(fitted, wanted, outputs)
     check_plain_options(fitted, largest, valid_only, outputs)
     if isinstance(fitted.task, Text):
-        from catnf.cli.text import TextOptions, write_texts
+        from catnf.cli.text import print_texts
+        from catnf.text import TextOptions
 
-        return write_texts(fitted, TextOptions(count, prompt, length, seed, temperature, output, as_json))
+        options = TextOptions(count, prompt, length, temperature, seed)
+        return print_texts(fitted, options, output, as_json)
     if count < 1:
         raise InputError(f"The number of samples is {count}; give at least 1.")
     ctx = fitted.sample_context(count, seed)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
@@ -16,13 +14,11 @@ from catnf.cli.base import AsJson, data, messages
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
-    from catnf.context import Context
     from catnf.fitted import FittedModel
-    from catnf.tasks.text import Text
     from catnf.tasks.text.preparation import Summary
     from catnf.tasks.text.vocabulary import Level
+    from catnf.text import TextOptions
 
-_LONGEST = 100_000  # symbols of a text that is written
 _DEFAULT = "text/text8/mixture"  # whose settings a text of one's own is learned with
 
 
@@ -137,69 +133,33 @@ def _default_path(source: str, level: Level | None) -> Path:
     return prepared_beside(Path(source), level_of(source, level))
 
 
-@dataclass(frozen=True)
-class TextOptions:
-    """What `catnf sample` was asked for."""
-
-    count: int
-    prompt: str | None  # what texts start with
-    length: int | None  # symbols, the prompt's among them
-    seed: int | None
-    temperature: float
-    output: Path | None
-    as_json: bool
-
-
-def write_texts(fitted: FittedModel, options: TextOptions) -> None:
+def print_texts(fitted: FittedModel, options: TextOptions, output: Path | None, as_json: bool) -> None:
     """Write texts on the screen or, one in a line, into a file."""
     from catnf.storage import write_text
-    from catnf.tasks.text import Text
-
-    task = fitted.task
-    assert isinstance(task, Text)
-    if options.count < 1:
-        raise InputError(f"The number of samples is {options.count}; give at least 1.")
-    ctx = _context(fitted, task, options)
-    started = time.monotonic()
-    drawn = fitted.sample(options.count, options.seed, options.temperature, ctx=ctx)
-    seconds = time.monotonic() - started
-    texts, metrics = task.texts(drawn, ctx), task.sample_metrics(drawn, ctx)
-    if options.output is not None:
-        lines = [text.replace("\\", "\\\\").replace("\n", "\\n") for text in texts]
-        write_text(options.output, "\n".join(lines) + "\n")
-    if options.as_json:
-        told: dict[str, object] = {"n": options.count, "metrics": metrics, "seconds": round(seconds, 3)}
-        print(json.dumps(told | ({"output": str(options.output)} if options.output else {"samples": texts})))
-        return
-    if options.output is None:
-        print("\n\n".join(texts) if any("\n" in text for text in texts) else "\n".join(texts))
-    told_metrics = "".join(f", {key} {value:.4f}" for key, value in metrics.items())
-    messages.print(f"{options.count:,} texts in {seconds:.1f} s{told_metrics}")
-
-
-def _context(fitted: FittedModel, task: Text, options: TextOptions) -> Context:
-    """Lengths and prompt of the texts to write."""
-    from catnf.context import SequenceContext
     from catnf.tasks.text.vocabulary import told_counts
+    from catnf.text import text_task, write_texts
 
-    if options.prompt is None and options.length is None:
-        return fitted.sample_context(options.count, options.seed)
-    prompt = None
-    if options.prompt is not None:
-        coded = task.vocabulary.encode(options.prompt)
-        if not len(coded.codes):
-            raise InputError("The prompt is empty; give at least one character, or leave it out.")
-        if coded.lowered:
-            messages.print(f"Taken in lower case: {told_counts(coded.lowered)}.")
-        if coded.unknown:
-            shown = task.vocabulary.symbols[task.vocabulary.unknown]
-            messages.print(f"Unknown, and taken as {shown!r}: {told_counts(coded.unknown)}.")
-        prompt = torch.from_numpy(coded.codes.astype("int64")).repeat(options.count, 1)
-    known = 0 if prompt is None else prompt.shape[1]
-    length = options.length if options.length is not None else max(task.window, known + 1)
-    if not known < length <= _LONGEST:
-        raise InputError(f"length is {length}; give one from {known + 1} to {_LONGEST}.")
-    return SequenceContext(options.count, length, prompt=prompt)
+    started = time.monotonic()
+    written = write_texts(fitted, options)
+    seconds = time.monotonic() - started
+    if written.lowered:
+        messages.print(f"Taken in lower case: {told_counts(written.lowered)}.")
+    if written.unknown:
+        vocabulary = text_task(fitted).vocabulary
+        shown = vocabulary.symbols[vocabulary.unknown]
+        messages.print(f"Unknown, and taken as {shown!r}: {told_counts(written.unknown)}.")
+    texts = written.texts
+    if output is not None:
+        lines = [text.replace("\\", "\\\\").replace("\n", "\\n") for text in texts]
+        write_text(output, "\n".join(lines) + "\n")
+    if as_json:
+        told: dict[str, object] = {"n": len(texts), "metrics": written.metrics, "seconds": round(seconds, 3)}
+        print(json.dumps(told | ({"output": str(output)} if output else {"samples": texts})))
+        return
+    if output is None:
+        print("\n\n".join(texts) if any("\n" in text for text in texts) else "\n".join(texts))
+    shares = "".join(f", {key} {value:.4f}" for key, value in written.metrics.items())
+    messages.print(f"{len(texts):,} texts in {seconds:.1f} s{shares}")
 
 
 def _tell(summary: Summary, path: Path, seconds: float) -> None:
