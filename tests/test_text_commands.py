@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from catnf import sample_texts
+from catnf.errors import InputError
 from catnf.fitted import load
 from catnf.storage import load_tensors
 
@@ -99,6 +101,15 @@ def test_saved_and_loaded(run_catnf: Run, story: Path, tmp_path: Path) -> None:
     x = one.task.evaluation("test", 2)
     assert one.log_prob(x, 2, seed=1).tolist() == two.log_prob(x, 2, seed=1).tolist()
     assert one.sample(2, seed=1).tolist() == two.sample(2, seed=1).tolist()
+
+
+def test_texts_in_python(run_catnf: Run, story: Path) -> None:
+    train(run_catnf, story, "mixture", "runs")
+    texts = sample_texts(2, "runs", prompt="the dog", length=20, seed=3)
+    assert texts == sample_texts(2, load("runs"), prompt="the dog", length=20, seed=3)
+    assert [text[:7] for text in texts] == ["the dog"] * 2
+    with pytest.raises(InputError, match="sets/shuffling/mixture knows no text"):
+        sample_texts(1, "sets/shuffling/mixture")
 
 
 def test_prepared_words(run_catnf: Run, story: Path) -> None:

@@ -106,9 +106,10 @@ class ChannelStep(nn.Module):
         """Map `z: [batch, elements, channels]` given states `h`; the log-determinant is `[batch]`."""
         start = None
         if self.weights is not None and anchors is not None:
-            each = anchors.log_densities(z)  # [batch, elements, channels, mixtures]
-            before = each.cumsum(-2) - each
-            start = anchors.mixture(self.weights(h).to(z.dtype).unsqueeze(-2) + before)
+            logits = [self.weights(h).to(z.dtype)]
+            for density in anchors.log_densities(z).unbind(-2)[:-1]:
+                logits.append(logits[-1] + density)
+            start = anchors.mixture(torch.stack(logits, dim=-2))
         return self.coupling.change(z, self.network(z, h), ctx, start)
 
     def restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors | None = None) -> Tensor:

@@ -12,14 +12,15 @@ from catnf.context import Context, SequenceContext
 from catnf.flows.autoregressive import CausalNetwork
 from catnf.models.model import Bound, Model, draw_categories
 from catnf.models.text_flow import check_prompt, draw_lengths
-from catnf.nets.linear import AlignedLinear, lookup, select
-from catnf.nets.network import Network
+from catnf.nets.channels import CategoryWeights
+from catnf.nets.linear import lookup, select
 
 
 class LanguageModel(Model):
     """`p(x) = prod_t p(x_t | x_<t)` with the network of an autoregressive flow.
 
     Args:
+        frequencies: of the categories in training data, `[categories]`; where predictions start.
         embedding: of the categories, `[categories, features]`, where it starts.
         network: a `CausalNetwork` of `features` inputs.
         hidden: width of its states.
@@ -30,13 +31,18 @@ class LanguageModel(Model):
     lengths: Tensor | None
 
     def __init__(
-        self, embedding: Tensor, network: nn.Module, hidden: int, lengths: Tensor | None = None
+        self,
+        frequencies: Tensor,
+        embedding: Tensor,
+        network: nn.Module,
+        hidden: int,
+        lengths: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.categories = len(embedding)
         self.embedding = nn.Parameter(embedding)
         self.network = network
-        self.predictor = Predictor(hidden, self.categories)
+        self.predictor = Predictor(hidden, frequencies)
         self.register_buffer("lengths", lengths)
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
@@ -81,27 +87,20 @@ class LanguageModel(Model):
         return x.clone()  # there is no latent space to lose anything in
 
 
-class Predictor(Network):
+class Predictor(CategoryWeights):
     """From states of a text to probabilities of the next symbol.
 
     Args:
         hidden: width of the states.
-        categories: symbols.
+        frequencies: of the symbols, `[categories]`, where predictions start.
     """
 
     compile_unit = True
 
-    def __init__(self, hidden: int, categories: int) -> None:
-        super().__init__()
-        self.output = AlignedLinear(hidden, categories)
-        nn.init.normal_(self.output.weight, std=1e-2)
-        nn.init.zeros_(self.output.bias)
-
-    def forward(self, states: Tensor, x: Tensor, ctx: Context) -> Tensor:
+    def forward(self, states: Tensor, x: Tensor, ctx: Context) -> Tensor:  # type: ignore[override]
         """`log p(x)` of texts `x: [batch, elements]` with `states: [batch, elements, hidden]`: `[batch]`."""
         return ctx.total(select(torch.log_softmax(self.logits(states), dim=-1), x))
 
     def logits(self, states: Tensor) -> Tensor:
         """`[batch, elements, categories]`, in float32."""
-        out: Tensor = self.output(states.to(self.output.weight.dtype))
-        return out.float()
+        return super().forward(states).float()

@@ -99,7 +99,8 @@ def build_text_model(
     """
     if config.kind == "text-lm":
         embedding = start_vectors(vectors, len(frequencies), config.features)
-        return LanguageModel(embedding, _over_time(config, config.features), config.hidden, lengths)
+        network = _over_time(config, config.features)
+        return LanguageModel(frequencies, embedding, network, config.hidden, lengths)
     encoding = _encoding(config, frequencies, vectors)
     if config.kind == "text-parallel":
         return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
