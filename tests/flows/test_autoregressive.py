@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError
-from catnf.flows.autoregressive import Anchors, AutoregressiveMixture, ChannelStep, Reversed
+from catnf.flows.anchors import Anchors, SymbolReader
+from catnf.flows.autoregressive import AutoregressiveMixture, ChannelStep, Reversed
 from catnf.flows.base import Logistic
 from catnf.nets import CausalLSTM, CausalTransformer, ChannelHeads
 from catnf.nets.channels import CategoryWeights
@@ -19,11 +20,11 @@ BATCH, ELEMENTS, CHANNELS, CATEGORIES, HIDDEN = 2, 5, 3, 4, 8
 Seeded = Callable[[int], torch.Generator]
 Perturb = Callable[[nn.Module, float], nn.Module]
 
-NETWORKS: dict[str, Callable[[], nn.Module]] = {
-    "one LSTM": lambda: CausalLSTM(CHANNELS, HIDDEN, 1),
-    "two layers": lambda: CausalLSTM(CHANNELS, HIDDEN, 2),
-    "layers apart": lambda: CausalLSTM(CHANNELS, HIDDEN, 2, input_dropout=0.3, dropout=0.5),
-    "transformer": lambda: CausalTransformer(CHANNELS, HIDDEN, 2, 2, dropout=0.5),
+NETWORKS: dict[str, Callable[[int], nn.Module]] = {
+    "one LSTM": lambda inputs: CausalLSTM(inputs, HIDDEN, 1),
+    "two layers": lambda inputs: CausalLSTM(inputs, HIDDEN, 2),
+    "layers apart": lambda inputs: CausalLSTM(inputs, HIDDEN, 2, input_dropout=0.3, dropout=0.5),
+    "transformer": lambda inputs: CausalTransformer(inputs, HIDDEN, 2, 2, dropout=0.5),
 }
 
 
@@ -33,7 +34,9 @@ def flow(request: pytest.FixtureRequest, perturb: Perturb) -> AutoregressiveMixt
     mixtures = CATEGORIES if anchored else 5
     weights = CategoryWeights(HIDDEN, torch.full((CATEGORIES,), 0.25)) if anchored else None
     heads = ChannelHeads(CHANNELS, HIDDEN, 2 + 3 * mixtures, width=6)
-    made = AutoregressiveMixture(NETWORKS[name](), ChannelStep(heads, CHANNELS, mixtures, weights))
+    step = ChannelStep(heads, CHANNELS, mixtures, weights)
+    reader = SymbolReader(torch.full((CATEGORIES,), 0.25), torch.randn(CATEGORIES, 2)) if anchored else None
+    made = AutoregressiveMixture(NETWORKS[name](CHANNELS + (2 if anchored else 0)), step, reader)
     perturb(made, 0.2)
     return made
 

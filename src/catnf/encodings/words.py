@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from catnf.context import Context
 from catnf.encodings.encoding import Encoding
 from catnf.encodings.mixture import MixtureEncoding
-from catnf.flows.autoregressive import Anchors
+from catnf.flows.anchors import Anchors
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, cast
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
-from catnf.flows.base import Logistic
+from catnf.flows.anchors import Anchors, read
 from catnf.flows.coupling import MixtureCoupling
 from catnf.flows.masks import WholeMask
-from catnf.flows.mixture import Mixture
 from catnf.flows.transform import Transform
-
-_NOISE = Logistic()
 
 
 class CausalNetwork(Protocol):
@@ -41,39 +39,6 @@ class ChannelNetwork(Protocol):
 
     def channel(self, z: Tensor, projected: Any, channel: int) -> Tensor:
         """Predictions `[batch, elements, outputs]` for one channel; of `z` only those before it are read."""
-
-
-class Anchors(NamedTuple):
-    """The logistics of the categories, `[categories, channels]` each, in units of the base's scale."""
-
-    means: Tensor
-    log_scales: Tensor
-
-    def mixture(self, logits: Tensor, channel: int | None = None) -> Mixture:
-        """A mixture of them for every channel, or for one: `logits: [..., channels, categories]`."""
-        means, log_scales = self.of(channel)
-        # Kernels want all of their numbers beside each other.
-        return Mixture(logits, means.expand_as(logits), (log_scales + Logistic.log_scale).expand_as(logits))
-
-    def log_densities(self, z: Tensor, channel: int | None = None) -> Tensor:
-        """Of `z: [..., channels]` under every category, by channel: `[..., channels, categories]`."""
-        means, log_scales = self.of(channel)
-        standard = (z.unsqueeze(-1) - means) * torch.exp(-log_scales)
-        return _NOISE.log_prob(standard) - log_scales
-
-    def joint_log_densities(self, z: Tensor) -> Tensor:
-        """Of `z: [..., channels]` under every category, over all channels: `[..., categories]`."""
-        # One channel after another: all at once would take as many times more memory.
-        total = self.log_densities(z[..., :1], 0).squeeze(-2)
-        for channel in range(1, z.shape[-1]):
-            total = total + self.log_densities(z[..., channel : channel + 1], channel).squeeze(-2)
-        return total
-
-    def of(self, channel: int | None) -> tuple[Tensor, Tensor]:
-        """Means and log-scales `[channels, categories]`, or `[categories]` for one channel."""
-        if channel is None:
-            return self.means.T, self.log_scales.T
-        return self.means[:, channel], self.log_scales[:, channel]
 
 
 class ChannelStep(nn.Module):
@@ -137,30 +102,55 @@ class AutoregressiveMixture(Transform):
     remembers, so that a text of `n` elements takes `n` small steps and not `n` passes over it.
 
     Args:
-        network: a `CausalNetwork` of `channels` inputs.
+        network: a `CausalNetwork` of `channels` inputs, and as many more as the reader adds.
         step: turns its states into the coupling.
+        reader: a `SymbolReader`, with anchors.
     """
 
-    def __init__(self, network: nn.Module, step: ChannelStep) -> None:
+    def __init__(self, network: nn.Module, step: ChannelStep, reader: nn.Module | None = None) -> None:
         super().__init__()
-        self.network, self.step = network, step
+        self.network, self.step, self.reader = network, step, reader
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         own = SequenceContext.need(ctx)
-        return self.step(z, self.network(z, own), own.bare(), _anchors(own))
+        anchors = _anchors(own)
+        return self.step(z, self.network(read(z, anchors, self.reader), own), own.bare(), anchors)
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
-        own, network = SequenceContext.need(ctx), cast("CausalNetwork", self.network)
-        memory = network.begin(own, z)
-        now, out = torch.zeros_like(z[:, :1]), []
-        for place in range(own.elements):
-            state, memory = network.advance(now, memory)
-            mask = None if own.mask is None else own.mask[:, place : place + 1]
-            now = self.step.restore(
-                z[:, place : place + 1], state, Context(own.batch, 1, mask), _anchors(own)
-            )
-            out.append(now)
-        return torch.cat(out, dim=1)
+        own = SequenceContext.need(ctx)
+        anchors = _anchors(own)
+
+        def restore(y: Tensor, state: Tensor, one: Context) -> Tensor:
+            return self.step.restore(y, state, one, anchors)
+
+        return one_by_one(z, own, self.network, restore, lambda now: read(now, anchors, self.reader))
+
+
+def one_by_one(
+    y: Tensor,
+    ctx: SequenceContext,
+    network: nn.Module,
+    restore: Callable[[Tensor, Tensor, Context], Tensor],
+    seen: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Latents `[batch, elements, channels]`, each restored from its `y` and the state of all before it.
+
+    Args:
+        y: what the latents became, of the same shape.
+        ctx: of the texts.
+        network: a `CausalNetwork`.
+        restore: gives the latents of an element from its `y: [batch, 1, channels]`, the state and a context.
+        seen: what the network gets to see of an element.
+    """
+    over_time = cast("CausalNetwork", network)
+    memory = over_time.begin(ctx, y)
+    before, out = torch.zeros_like(seen(torch.zeros_like(y[:, :1]))), []
+    for place in range(ctx.elements):
+        state, memory = over_time.advance(before, memory)
+        mask = None if ctx.mask is None else ctx.mask[:, place : place + 1]
+        out.append(restore(y[:, place : place + 1], state, Context(ctx.batch, 1, mask)))
+        before = seen(out[-1])
+    return torch.cat(out, dim=1)
 
 
 def _anchors(ctx: SequenceContext) -> Anchors | None:

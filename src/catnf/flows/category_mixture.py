@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
-from catnf.flows.autoregressive import Anchors, CausalNetwork
+from catnf.flows.anchors import Anchors, read
+from catnf.flows.autoregressive import one_by_one
 from catnf.flows.base import Logistic
 from catnf.flows.mixture import mixture_logit, mixture_logit_inverse
 from catnf.flows.transform import Transform
@@ -42,26 +42,27 @@ class CategoryMixture(Transform):
     them: `log_density` needs no distribution functions, which only `forward` and `inverse` work with.
 
     Args:
-        network: a `CausalNetwork` of as many inputs as there are channels.
+        network: a `CausalNetwork` of as many inputs as there are channels, and as the reader adds.
         weights: a network from its states to log-weights `[batch, elements, categories]`.
+        reader: a `SymbolReader`, or `None` where the network sees latents alone.
     """
 
     unconverged: Tensor
 
-    def __init__(self, network: nn.Module, weights: nn.Module) -> None:
+    def __init__(self, network: nn.Module, weights: nn.Module, reader: nn.Module | None = None) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.reader = network, reader
         self.density = CategoryDensity(weights)
         self.register_buffer("unconverged", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def log_density(self, z: Tensor, ctx: Context, base: Logistic) -> Tensor:
         own, anchors = _anchored(ctx)
-        out: Tensor = self.density(z, self.network(z, own), own.bare(), anchors)
+        out: Tensor = self.density(z, self._states(z, own, anchors), own.bare(), anchors)
         return out
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         own, anchors = _anchored(ctx)
-        weights = self.density.weights(self.network(z, own)).to(z.dtype)
+        weights = self.density.weights(self._states(z, own, anchors)).to(z.dtype)
         out, logdet = [], []
         for channel, values in enumerate(z.unbind(-1)):
             logit, log_derivative = mixture_logit(values, anchors.mixture(weights, channel))
@@ -71,18 +72,19 @@ class CategoryMixture(Transform):
         return own.hide(torch.stack(out, dim=-1)), own.total(torch.stack(logdet, dim=-1))
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
-        (own, anchors), network = _anchored(ctx), cast("CausalNetwork", self.network)
-        memory = network.begin(own, z)
-        now, out = torch.zeros_like(z[:, :1]), []
-        for place in range(own.elements):
-            state, memory = network.advance(now, memory)
-            mask = None if own.mask is None else own.mask[:, place : place + 1]
-            now = self._restore(z[:, place : place + 1], state, Context(own.batch, 1, mask), anchors)
-            out.append(now)
-        return torch.cat(out, dim=1)
+        own, anchors = _anchored(ctx)
+
+        def restore(y: Tensor, state: Tensor, one: Context) -> Tensor:
+            return self._restore(y, state, one, anchors)
+
+        return one_by_one(z, own, self.network, restore, lambda now: read(now, anchors, self.reader))
 
     def initialize(self, z: Tensor, ctx: Context) -> Tensor:
         return z  # nothing here depends on data, and what it makes of latents is expensive
+
+    def _states(self, z: Tensor, ctx: SequenceContext, anchors: Anchors) -> Tensor:
+        states: Tensor = self.network(read(z, anchors, self.reader), ctx)
+        return states
 
     def _restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> Tensor:
         weights = self.density.weights(h).to(y.dtype)

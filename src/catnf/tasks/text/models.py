@@ -12,6 +12,7 @@ from catnf.encodings import Encoding, JointEncoding, MixtureEncoding, WordEncodi
 from catnf.encodings.words import start_vectors
 from catnf.errors import InputError
 from catnf.flows.actnorm import ActNorm
+from catnf.flows.anchors import SymbolReader
 from catnf.flows.autoregressive import AutoregressiveMixture, ChannelStep, Reversed
 from catnf.flows.category_mixture import CategoryMixture
 from catnf.flows.step import mixture_steps
@@ -107,7 +108,9 @@ def build_text_model(
     anchored = config.anchored and config.kind == "text-flow"
     if anchored and len(frequencies) > _TABLE_LIMIT:
         weights = CategoryWeights(config.hidden, frequencies)
-        flow: Transform = CategoryMixture(_over_time(config, config.channels), weights)
+        reader = SymbolReader(frequencies, start_vectors(vectors, len(frequencies), config.features))
+        network = _over_time(config, config.channels + config.features)
+        flow: Transform = CategoryMixture(network, weights, reader)
     else:
         flow = _autoregressive(config, frequencies if anchored else None)
     return TextFlow(encoding, flow, lengths=lengths)
@@ -135,7 +138,11 @@ def _autoregressive(config: TextModelConfig, frequencies: Tensor | None) -> Sequ
         steps += [Reversed()] if layer else []
         # Anchors are where latents are: a normalization would move these alone.
         steps += [] if anchored else [ActNorm(channels)]
-        steps.append(AutoregressiveMixture(_over_time(config, channels), step))
+        reader = None
+        if anchored and frequencies is not None:
+            reader = SymbolReader(frequencies, torch.randn(mixtures, config.features))
+        inputs = channels + (config.features if reader is not None else 0)
+        steps.append(AutoregressiveMixture(_over_time(config, inputs), step, reader))
     return Sequential(steps)
 
 
