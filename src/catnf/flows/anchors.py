@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from catnf.flows.base import Logistic
+from catnf.flows.base import STANDARD_SCALE, Logistic
 from catnf.flows.mixture import Mixture
 from catnf.nets.linear import lookup
 
@@ -28,23 +28,55 @@ class Anchors(NamedTuple):
 
     def log_densities(self, z: Tensor, channel: int | None = None) -> Tensor:
         """Of `z: [..., channels]` under every category, by channel: `[..., channels, categories]`."""
-        means, log_scales = self.of(channel)
-        standard = (z.unsqueeze(-1) - means) * torch.exp(-log_scales)
-        return _NOISE.log_prob(standard) - log_scales
+        return _log_densities(z.unsqueeze(-1), *self.of(channel))
 
     def joint_log_densities(self, z: Tensor) -> Tensor:
         """Of `z: [..., channels]` under every category, over all channels: `[..., categories]`."""
-        # One channel after another: all at once would take as many times more memory.
-        total = self.log_densities(z[..., :1], 0).squeeze(-2)
-        for channel in range(1, z.shape[-1]):
-            total = total + self.log_densities(z[..., channel : channel + 1], channel).squeeze(-2)
-        return total
+        out: Tensor = _JointLogDensities.apply(z, self.means, self.log_scales)
+        return out
 
     def of(self, channel: int | None) -> tuple[Tensor, Tensor]:
         """Means and log-scales `[channels, categories]`, or `[categories]` for one channel."""
         if channel is None:
             return self.means.T, self.log_scales.T
         return self.means[:, channel], self.log_scales[:, channel]
+
+
+class _JointLogDensities(torch.autograd.Function):
+    """`sum_d log q(z_d | k)`, one channel after another, keeping nothing of the size of the outcome.
+
+    Automatic differentiation would keep several tensors `[..., categories]` for every channel.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
+        ctx.save_for_backward(z, means, log_scales)
+        total = _log_densities(z[..., :1], means[:, 0], log_scales[:, 0])
+        for channel in range(1, z.shape[-1]):
+            total = total + _log_densities(
+                z[..., channel : channel + 1], means[:, channel], log_scales[:, channel]
+            )
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        z, means, log_scales = ctx.saved_tensors
+        of_z, of_means, of_log_scales = [], [], []
+        every = tuple(range(z.dim() - 1))
+        for channel in range(z.shape[-1]):
+            # With u in units of the logistic's scale s, d log q / du = -tanh(u / 2).
+            inverse = torch.exp(-log_scales[:, channel]) / STANDARD_SCALE
+            u = (z[..., channel : channel + 1] - means[:, channel]) * inverse
+            pull = gradient * torch.tanh(0.5 * u)
+            towards = pull * inverse
+            of_z.append(-towards.sum(-1))
+            of_means.append(towards.sum(every))
+            of_log_scales.append((pull * u - gradient).sum(every))
+        return torch.stack(of_z, -1), torch.stack(of_means, -1), torch.stack(of_log_scales, -1)
+
+
+def _log_densities(z: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
+    return _NOISE.log_prob((z - means) * torch.exp(-log_scales)) - log_scales
 
 
 class SymbolReader(nn.Module):
