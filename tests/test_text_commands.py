@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from catnf import sample_texts
 from catnf.errors import InputError
+from catnf.evaluation import EvaluationOptions, evaluate_likelihood
 from catnf.fitted import load
 from catnf.storage import load_tensors
 
@@ -71,6 +74,20 @@ def test_evaluation(kind: str, run_catnf: Run, story: Path) -> None:
     assert low < metrics["bits_per_char"] < high
     assert metrics["bits_per_char"] <= metrics["bits_bound"] + 1e-6
     assert (metrics["bits_reconstruction"] == 0) == (kind == "lstm")
+
+
+def test_bits_are_those_of_all_characters(run_catnf: Run, story: Path) -> None:
+    """The last window is shorter than the others, and its characters count no more than theirs."""
+    train(run_catnf, story, "lstm", "runs")
+    fitted = load("runs")
+    found = evaluate_likelihood(fitted, EvaluationOptions("test", samples=1)).metrics
+    x, ctx = fitted.task.evaluation("test"), fitted.task.evaluation_context("test")
+    nats, counts = fitted.log_prob(x, ctx=ctx), ctx.counts(torch.zeros(1))
+    assert counts[-1] < counts[0]
+    assert found["bits_per_char"] == pytest.approx(float(-nats.sum() / counts.sum()) / math.log(2), abs=1e-5)
+    assert found["bits_per_char_by_example"] == pytest.approx(
+        float(-(nats / counts).mean()) / math.log(2), abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", ["mixture", "transformer"])

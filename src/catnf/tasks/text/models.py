@@ -105,15 +105,9 @@ def build_text_model(
     encoding = _encoding(config, frequencies, vectors)
     if config.kind == "text-parallel":
         return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
-    anchored = config.anchored and config.kind == "text-flow"
-    if anchored and len(frequencies) > _TABLE_LIMIT:
-        weights = CategoryWeights(config.hidden, frequencies)
-        reader = SymbolReader(frequencies, start_vectors(vectors, len(frequencies), config.features))
-        network = _over_time(config, config.channels + config.features)
-        flow: Transform = CategoryMixture(network, weights, reader)
-    else:
-        flow = _autoregressive(config, frequencies if anchored else None)
-    return TextFlow(encoding, flow, lengths=lengths)
+    if config.kind == "text-latent" or not config.anchored:
+        return TextFlow(encoding, Sequential(_free_steps(config, config.layers)), lengths=lengths)
+    return TextFlow(encoding, _anchored(config, frequencies, vectors), lengths=lengths)
 
 
 def _over_time(config: TextModelConfig, inputs: int) -> Causal:
@@ -123,27 +117,33 @@ def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     return CausalTransformer(inputs, config.hidden, config.blocks, config.heads, *dropouts)
 
 
-def _autoregressive(config: TextModelConfig, frequencies: Tensor | None) -> Sequential:
-    """Couplings over time, of which the first is anchored where frequencies of the categories are given."""
-    channels = config.channels
+def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | None) -> Transform:
+    """Couplings of which the first starts from the logistics of the symbols."""
+    categories, channels = len(frequencies), config.channels
+    reader = SymbolReader(frequencies, start_vectors(vectors, categories, config.features))
+    network = _over_time(config, channels + config.features)
+    weights = CategoryWeights(config.hidden, frequencies)
+    if categories > _TABLE_LIMIT:
+        first: Transform = CategoryMixture(network, weights, reader)
+    else:
+        heads = ChannelHeads(channels, config.hidden, 2 + 3 * categories, config.width)
+        step = ChannelStep(heads, channels, categories, weights)
+        first = AutoregressiveMixture(network, step, reader)
+    if config.layers == 1:
+        return first
+    return Sequential([first, Reversed(), *_free_steps(config, config.layers - 1)])
+
+
+def _free_steps(config: TextModelConfig, layers: int) -> list[Transform]:
+    """Couplings whose logistics find their places by themselves."""
     steps: list[Transform] = []
-    for layer in range(config.layers):
-        anchored = frequencies is not None and layer == 0
-        mixtures = len(frequencies) if anchored and frequencies is not None else config.mixtures
-        heads = ChannelHeads(channels, config.hidden, 2 + 3 * mixtures, config.width)
-        weights = (
-            CategoryWeights(config.hidden, frequencies) if anchored and frequencies is not None else None
-        )
-        step = ChannelStep(heads, channels, mixtures, weights)
+    for layer in range(layers):
+        heads = ChannelHeads(config.channels, config.hidden, 2 + 3 * config.mixtures, config.width)
+        step = ChannelStep(heads, config.channels, config.mixtures)
         steps += [Reversed()] if layer else []
-        # Anchors are where latents are: a normalization would move these alone.
-        steps += [] if anchored else [ActNorm(channels)]
-        reader = None
-        if anchored and frequencies is not None:
-            reader = SymbolReader(frequencies, torch.randn(mixtures, config.features))
-        inputs = channels + (config.features if reader is not None else 0)
-        steps.append(AutoregressiveMixture(_over_time(config, inputs), step, reader))
-    return Sequential(steps)
+        steps.append(ActNorm(config.channels))
+        steps.append(AutoregressiveMixture(_over_time(config, config.channels), step))
+    return steps
 
 
 def _parallel(config: TextModelConfig) -> Sequential:
