@@ -13,7 +13,7 @@ from torch import Tensor
 
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError, StorageError
-from catnf.tasks.task import Split, Task, positive_frequencies
+from catnf.tasks.task import Measured, Measurement, Measuring, Split, Task, positive_frequencies
 from catnf.tasks.text.archive import TextData, TextPart
 from catnf.tasks.text.sources import NAMES, dataset_path
 from catnf.tasks.text.vocabulary import BUILT_IN, UNKNOWN_WORD, Codes, Level, Vocabulary, character_vocabulary
@@ -163,17 +163,26 @@ class Text(Task):
         Of a text that starts and ends anywhere, the first and the last word do not count. With a vocabulary
         of words, those that are not `<unk>` are known.
         """
-        texts = self.texts(x, SequenceContext.of(x) if ctx is None else ctx)
-        split = [text.split() for text in texts]
+        known = self._are_known(x, SequenceContext.of(x) if ctx is None else ctx)
+        return {"known_words": sum(known) / len(known)} if known else {}
+
+    def measure(self, x: Tensor, ctx: Context, how: Measuring) -> Measured:
+        known = self._are_known(x, ctx)
+        if not known:
+            return Measured({}, ["No words could be compared with those of the training text."])
+        share = Measurement(sum(known) / len(known), len(known), "words of samples that training text has")
+        return Measured({"known_words": share}, [])
+
+    def _are_known(self, x: Tensor, ctx: Context) -> list[bool]:
+        """Of every written word, whether it is known; empty where nothing tells."""
+        split = [text.split() for text in self.texts(x, ctx)]
         if self.level == "words":
-            written = [word for text in split for word in text]
-            return {"known_words": sum(word != UNKNOWN_WORD for word in written) / max(1, len(written))}
+            return [word != UNKNOWN_WORD for text in split for word in text]
         try:
             known = self._known_words()
         except OSError:
-            return {}
-        written = [word for text in split for word in (text if self.has_sentences else text[1:-1])]
-        return {"known_words": sum(word in known for word in written) / max(1, len(written))}
+            return []
+        return [word in known for text in split for word in (text if self.has_sentences else text[1:-1])]
 
     def check(self, x: Tensor) -> None:
         super().check(x)
