@@ -39,11 +39,15 @@ def make_text(
     as_json: AsJson = False,
 ) -> None:
     """Read a text into a compact file; tells which characters or words are unknown."""
+    from catnf.tasks.text.sources import FINGERPRINTS
+
     path = output if output is not None else _default_path(source, level)
     if path.suffix != ".npz":
         raise InputError(f"The output is {path}; give a name that ends in .npz.")
     started = time.monotonic()
     summary = _prepare(source, path, level, size)
+    if size is None and summary.fingerprint != FINGERPRINTS.get(source, summary.fingerprint):
+        messages.print("This is not the text of published figures; upgrade catnf, or report it.")
     if as_json:
         told = {
             "path": str(path),

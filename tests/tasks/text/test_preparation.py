@@ -16,7 +16,7 @@ from catnf.tasks.download import PublicFile
 from catnf.tasks.text import sources
 from catnf.tasks.text.archive import TextData
 from catnf.tasks.text.preparation import VECTORS, prepare, word_vectors
-from catnf.tasks.text.sources import FILES, Known, dataset_path, read_text_file
+from catnf.tasks.text.sources import FILES, FINGERPRINTS, Known, dataset_path, read_text_file
 from catnf.tasks.text.vocabulary import PTB, TEXT8, Vocabulary
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -135,6 +135,7 @@ def test_the_penn_treebank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert summary.categories == len(PTB) == 51
     assert summary.sentences == {"train": 41_801, "validation": 3360, "test": 3739}
     assert summary.symbols["train"] == 4_751_151
+    assert summary.fingerprint == FINGERPRINTS["ptb"]
     assert not any(summary.unknown.values())
     counts = TextData.load(tmp_path / "ptb.npz", names=()).counts
     assert (counts > 0).sum() == 48, "as many symbols are in use"

@@ -17,6 +17,13 @@ from catnf.tasks.text.vocabulary import Level
 NAMES = ("ptb", "text8", "text8-words", "wikitext2", "wikitext103")
 """Texts that catnf knows by name."""
 
+FINGERPRINTS = {
+    "ptb": "1ecad70018fe0d101f2fd4c7c78d858d2eb1d07a189646567c832c3dc68759db",
+    "text8": "1642d4f651bbd7929010e4ce982eb3185b3f5a899eae3ba7ae6fc0058ee9364e",
+    "text8-words": "4bd34e1518ae60b05b933329d08c5226a13360b44c68b26d05fcce36f268d177",
+}
+"""Of prepared texts, so that everyone trains on the same ones. Copies of WikiText differ in their order."""
+
 SPLITS = ("train", "validation", "test")
 
 _TEXT8_PARTS = {"train": (0, 90_000_000), "validation": (90_000_000, 95_000_000), "test": (95_000_000, None)}
