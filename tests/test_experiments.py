@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -44,3 +46,24 @@ def test_molecules_fit_their_data(name: str) -> None:
         sizes = arrays["train/sizes"]
     for low, high in zip((0, *task.groups), task.groups, strict=False):
         assert ((low < sizes) & (sizes <= high)).mean() > 0.1, "no group is idle"
+
+
+TEXT = [name for name in experiment_names() if name.startswith("text/")]
+
+
+def test_those_of_text() -> None:
+    corpora, models = ("ptb", "text8", "text8-words", "wikitext2"), ("mixture", "lstm", "latent")
+    wanted = {f"text/{c}/{m}" for c in corpora for m in (*models, "transformer", "parallel")}
+    assert wanted <= set(TEXT)
+
+
+@pytest.mark.parametrize("name", [name for name in TEXT if "words" not in name and "wikitext" not in name])
+def test_models_of_characters_need_no_data(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CATNF_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    small = ["model.hidden=16", "model.heads=2", "model.encoder_hidden=8", "model.blocks=1", "model.layers=1"]
+    experiment = load_experiment(name, small)
+    model = experiment.make_model(experiment.make_task(), seed=0)
+    assert model.categories == {"ptb": 51, "text8": 27}[name.split("/")[1]]

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from catnf.fitted import FittedModel, bundled_names, load
     from catnf.interpolation import interpolate_molecules
     from catnf.molecules import sample_molecules, score_molecules
+    from catnf.text import sample_texts
 
 __version__ = "0.1.0"
 
@@ -18,6 +19,7 @@ __all__ = [
     "interpolate_molecules",
     "load",
     "sample_molecules",
+    "sample_texts",
     "score_molecules",
 ]
 
@@ -36,6 +38,10 @@ def __getattr__(name: str) -> Any:
         from catnf import molecules
 
         return getattr(molecules, name)
+    if name == "sample_texts":
+        from catnf.text import sample_texts
+
+        return sample_texts
     if name == "interpolate_molecules":
         from catnf.interpolation import interpolate_molecules
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -26,7 +26,10 @@ class Context:
         mask: `[batch, elements]`, true where an element is real; `None` when nothing is padded.
         features: `[batch, elements, features]`, or with 1 in place of `batch`: extra inputs of the
             conditioners, for instance an embedding of the categories while encoding them.
+        pairwise: whether the work on an example grows with the pairs of its elements.
     """
+
+    pairwise: ClassVar[bool] = True
 
     batch: int
     elements: int
@@ -49,6 +52,10 @@ class Context:
         if self.mask is None:
             return like.new_full((self.batch,), float(self.elements))
         return self.mask.sum(1).to(like.dtype)
+
+    def per_variable(self, like: Tensor) -> Tensor:
+        """What nats of the examples are multiplied by, so that their mean is one per variable: `[batch]`."""
+        return 1.0 / self.counts(like).clamp(min=1.0)
 
     def sizes(self, like: Tensor) -> Tensor:
         """The size of every example as an input of networks, about 1: `[batch, elements, 1]`."""
@@ -119,6 +126,54 @@ class SetContext(Context):
     def of(cls, x: Tensor, mask: Tensor | None = None) -> SetContext:
         """The context of categories `x: [batch, elements]`."""
         return cls(batch=x.shape[0], elements=x.shape[1], mask=mask)
+
+
+@dataclass(frozen=True)
+class SequenceContext(Context):
+    """Context of texts: elements in an order, padded at their ends.
+
+    Attributes:
+        prompt: `[batch, known]`, the first elements of samples, which continue them; `None` for none.
+        generator: randomness of dropout; `None` where nothing is dropped.
+        anchors: means and log-scales of the categories in latent space, `[categories, channels]` each; `None`
+            where couplings do not start from them.
+    """
+
+    pairwise: ClassVar[bool] = False
+
+    prompt: Tensor | None = None
+    generator: torch.Generator | None = None
+    anchors: tuple[Tensor, Tensor] | None = None  # no tensor of its own: it has no batch
+
+    @classmethod
+    def of(cls, x: Tensor, lengths: Tensor | None = None) -> SequenceContext:
+        """The context of categories `x: [batch, elements]`, of which `lengths: [batch]` are real."""
+        mask = None if lengths is None else torch.arange(x.shape[1], device=x.device) < lengths.unsqueeze(1)
+        return cls(batch=x.shape[0], elements=x.shape[1], mask=mask)
+
+    @classmethod
+    def need(cls, ctx: Context) -> SequenceContext:
+        """A context as one of texts, or `InputError` where it is another one."""
+        if not isinstance(ctx, SequenceContext):
+            raise InputError(
+                f"Texts need a SequenceContext, not a {type(ctx).__name__}; make one with of(x)."
+            )
+        return ctx
+
+    def per_variable(self, like: Tensor) -> Tensor:
+        """The same for all examples: every element counts alike, those of long texts too."""
+        counts = self.counts(like)
+        return (1.0 / counts.mean().clamp(min=1.0)).expand_as(counts)
+
+    def to_end(self, like: Tensor) -> Tensor:
+        """How many elements follow every element: `[batch, elements]`, or with 1 in place of `batch`."""
+        place = torch.arange(self.elements, device=like.device)
+        last = place.new_full((1, 1), self.elements) if self.mask is None else self.mask.sum(1, keepdim=True)
+        return (last - 1 - place).clamp(min=0)
+
+    def bare(self) -> Context:
+        """Shape and padding alone."""
+        return Context(self.batch, self.elements, self.mask)
 
 
 @dataclass(frozen=True)

@@ -101,14 +101,61 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
     per_unit, bound, back = likelihood_names(fitted)
     metrics: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
-    for name, value in ((per_unit, nats), (bound, single)):
-        bits = -value / elements / math.log(2)
-        metrics[name] = float(bits.mean())
-        if len(bits) > 1:
-            intervals[name] = _interval(bits)
-    metrics[back] = _reconstruction(fitted, x, ctx, options.seed)
     n = {per_unit: len(x), bound: len(x), "draws": options.samples, back: len(x)}
+    for name, value in ((per_unit, nats), (bound, single)):
+        bits = -value / math.log(2)
+        metrics[name], ends = _pooled(bits, elements) if fitted.task.pooled else _averaged(bits / elements)
+        intervals |= {} if ends is None else {name: ends}
+    if fitted.task.pooled:
+        more = _pooled_extras(fitted, x, ctx, options, -nats / math.log(2) / elements)
+        metrics |= {name: value for name, (value, _) in more.items()}
+        intervals |= {name: ends for name, (_, ends) in more.items() if ends is not None}
+        n |= {name: len(x) for name in more}
+    metrics[back] = _reconstruction(fitted, x, ctx, options.seed)
     return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start)
+
+
+Figure = tuple[float, tuple[float, float] | None]
+"""A value and its interval, where it has one."""
+
+
+def _averaged(bits: Tensor) -> Figure:
+    """The mean of `bits: [examples]` with its interval."""
+    return float(bits.mean()), _interval(bits) if len(bits) > 1 else None
+
+
+def _pooled(bits: Tensor, elements: Tensor) -> Figure:
+    """Bits per variable over all variables, of `bits` and `elements` of the examples, and its interval."""
+    mean = float(bits.sum() / elements.sum())
+    if len(bits) == 1:
+        return mean, None
+    # Of a quotient of two sums: examples count by how far they are from what their sizes would tell.
+    low, high = _interval((bits - mean * elements) / elements.mean())
+    return mean, (mean + low, mean + high)
+
+
+def _pooled_extras(
+    fitted: FittedModel, x: Tensor, ctx: Context, options: EvaluationOptions, bits: Tensor
+) -> dict[str, Figure]:
+    """Beside bits over all variables: the mean over examples, what decoding takes, and what is left out.
+
+    Args:
+        fitted: the model.
+        x: examples `[examples, elements]`.
+        ctx: theirs.
+        options: seed and split.
+        bits: of every example, per variable, `[examples]`.
+    """
+    out: dict[str, Figure] = {f"bits_per_{fitted.task.unit}_by_example": _averaged(bits)}
+    total, generator = 0.0, torch.Generator(device=fitted.device).manual_seed(options.seed)
+    at_once = 1 if fitted.model.exact else max(1, _pairs_at_once(fitted, options) // ctx.elements**2)
+    for start in range(0, 0 if fitted.model.exact else len(x), at_once):
+        piece = ctx.select(start, start + at_once).to(fitted.device)
+        found = fitted.model.bound(x[start : start + at_once].to(fitted.device), piece, generator)
+        total -= float(found.log_posterior.sum())
+    out["bits_reconstruction"] = (total / float(ctx.counts(bits).sum()) / math.log(2), None)
+    left_out = fitted.task.extra_bits(options.split, options.examples)
+    return out | {name: (value, None) for name, value in left_out.items()}
 
 
 def likelihood_names(fitted: FittedModel) -> tuple[str, str, str]:

@@ -23,6 +23,7 @@ from catnf.tasks.task import Task
 ZOO = Path(__file__).parent / "zoo"
 
 _PAIRS_AT_ONCE = 1 << 20
+_ELEMENTS_AT_ONCE = 1 << 17
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")  # what the name of a shard ends with
 
 
@@ -135,7 +136,9 @@ class FittedModel:
 
 
 def examples_at_once(ctx: Context) -> int:
-    """How many examples to invert at once: many, but with a bounded number of pairs of elements."""
+    """How many examples to invert at once: many, but a bounded number of elements, or of pairs of them."""
+    if not ctx.pairwise:
+        return max(1, min(1024, _ELEMENTS_AT_ONCE // ctx.elements))
     return max(1, min(1024, _PAIRS_AT_ONCE // ctx.elements**2))
 
 

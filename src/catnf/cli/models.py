@@ -44,7 +44,8 @@ def train(
     name: Annotated[
         str,
         typer.Argument(
-            help="An experiment's name (see `catnf list`), a YAML file, or molecules, with --smiles."
+            help="An experiment's name (see `catnf list`), a YAML file, molecules, with --smiles, or text, "
+            "with --text."
         ),
     ],
     overrides: Overrides = None,
@@ -57,6 +58,10 @@ def train(
         typer.Option(help="Of --smiles, as in `catnf data molecules`; default: neutral."),
     ] = None,
     column: Annotated[str | None, typer.Option(help="Of a table of --smiles.")] = None,
+    text: Annotated[Path | None, typer.Option(help="A UTF-8 text of your own to learn from.")] = None,
+    level: Annotated[
+        Literal["characters", "words"] | None, typer.Option(help="Of --text; default: characters.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
     device: Device = "auto",
     devices: Annotated[int, typer.Option(help="Processes on a machine, one per device.")] = 1,
@@ -82,6 +87,11 @@ def train(
 
         silent = quiet or is_launched_helper()
         name, own = own_molecules(name, smiles, vocabulary or "neutral", column, silent)
+        overrides = [*own, *(overrides or ())]
+    if text is not None or level is not None or name == "text":
+        from catnf.cli.text import own_text
+
+        name, own = own_text(name, text, level, quiet or is_launched_helper())
         overrides = [*own, *(overrides or ())]
     experiment = load_experiment(name, overrides or ())
     folder = output or Path("runs") / experiment.name / f"seed-{seed}"
@@ -126,6 +136,10 @@ def sample(
         list[str] | None,
         typer.Option(help="Of tables: a column's value, e.g. housing=own, or range, age=20..30; repeatable."),
     ] = None,
+    prompt: Annotated[str | None, typer.Option(help="Of text: how it starts.")] = None,
+    length: Annotated[
+        int | None, typer.Option(help="Of text: symbols, the prompt's among them; default: a window.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For the same samples again.")] = None,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -143,6 +157,7 @@ def sample(
     from catnf.sampling import SamplingOptions
     from catnf.storage import write_text
     from catnf.tasks.molecules import Molecules
+    from catnf.tasks.text import Text
 
     outputs = Outputs(output, grid, as_json, graphs)
     check_outputs(outputs, largest or valid_only)
@@ -154,10 +169,18 @@ def sample(
     if given:
         raise InputError(f"--given is for models that `catnf fit` made, but {name} is none; leave it out.")
     fitted = load(name, chosen_device(device))
+    if not isinstance(fitted.task, Text) and (prompt is not None or length is not None):
+        raise InputError(f"--prompt and --length are for text, which {name} does not write; leave them out.")
     if isinstance(fitted.task, Molecules):
-        options = SamplingOptions(count, seed, temperature, largest, valid_only)
-        return write_molecules(fitted, options, outputs)
+        wanted = SamplingOptions(count, seed, temperature, largest, valid_only)
+        return write_molecules(fitted, wanted, outputs)
     check_plain_options(fitted, largest, valid_only, outputs)
+    if isinstance(fitted.task, Text):
+        from catnf.cli.text import print_texts
+        from catnf.text import TextOptions
+
+        options = TextOptions(count, prompt, length, temperature, seed)
+        return print_texts(fitted, options, output, as_json)
     if count < 1:
         raise InputError(f"The number of samples is {count}; give at least 1.")
     ctx = fitted.sample_context(count, seed)

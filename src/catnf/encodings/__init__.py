@@ -11,6 +11,7 @@ from catnf.encodings.joint import JointEncoding
 from catnf.encodings.linear_flow import LinearFlowEncoding
 from catnf.encodings.mixture import MixtureEncoding
 from catnf.encodings.variational import VariationalEncoding
+from catnf.encodings.words import WordEncoding
 
 __all__ = [
     "ColumnDequantizationEncoding",
@@ -23,4 +24,5 @@ __all__ = [
     "LinearFlowEncoding",
     "MixtureEncoding",
     "VariationalEncoding",
+    "WordEncoding",
 ]

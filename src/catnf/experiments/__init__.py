@@ -19,6 +19,7 @@ from catnf.tasks.molecules import MoleculeModelConfig, MoleculeTaskConfig
 from catnf.tasks.sets import SetModelConfig, SetTaskConfig
 from catnf.tasks.table import TableModelConfig, TableTaskConfig
 from catnf.tasks.task import Task
+from catnf.tasks.text import TextModelConfig, TextTaskConfig
 from catnf.training.config import TrainingConfig
 
 __all__ = ["Experiment", "experiment_names", "load_experiment"]
@@ -31,8 +32,8 @@ class Experiment:
     """Everything that defines a training but its seed and the machine it runs on."""
 
     name: str
-    task: SetTaskConfig | ColoringTaskConfig | MoleculeTaskConfig | TableTaskConfig
-    model: SetModelConfig | ColoringModelConfig | MoleculeModelConfig | TableModelConfig
+    task: SetTaskConfig | ColoringTaskConfig | MoleculeTaskConfig | TableTaskConfig | TextTaskConfig
+    model: SetModelConfig | ColoringModelConfig | MoleculeModelConfig | TableModelConfig | TextModelConfig
     training: TrainingConfig
 
     @classmethod

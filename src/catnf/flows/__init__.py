@@ -1,6 +1,7 @@
 """Transforms, masks and the base distribution: pure torch, one idea a file."""
 
 from catnf.flows.actnorm import ActNorm, ConditionalActNorm
+from catnf.flows.autoregressive import AutoregressiveMixture, ChannelStep
 from catnf.flows.base import Logistic
 from catnf.flows.coupling import AffineCoupling, Coupling, MixtureCoupling
 from catnf.flows.linear import InvertibleLinear
@@ -14,7 +15,9 @@ from catnf.flows.transform import Sequential, Transform
 __all__ = [
     "ActNorm",
     "AffineCoupling",
+    "AutoregressiveMixture",
     "ChannelMask",
+    "ChannelStep",
     "ChessMask",
     "ConditionalActNorm",
     "Coupling",

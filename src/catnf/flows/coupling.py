@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context
+from catnf.flows.base import Logistic
 from catnf.flows.masks import Mask
 from catnf.flows.mixture import Mixture, mixture_logit, mixture_logit_inverse
 from catnf.flows.transform import Transform
@@ -22,8 +23,9 @@ class ScaleBound(nn.Module):
         super().__init__()
         self.log_range = nn.Parameter(torch.zeros(shape))
 
-    def forward(self, s: Tensor) -> Tensor:
-        limit = self.log_range.exp()
+    def forward(self, s: Tensor, part: int | slice = slice(None)) -> Tensor:
+        """`s: [..., *shape]` bounded; a `part` picks log-scales of the first axis."""
+        limit = self.log_range[part].exp()
         return torch.tanh(s / limit.clamp(min=1.0)) * limit
 
 
@@ -130,30 +132,61 @@ class MixtureCoupling(Coupling):
         """The number of outputs that the conditioner must have."""
         return (2 + 3 * mixtures) * mask.changed_channels(channels)
 
-    def change(self, z: Tensor, predicted: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
-        shift, log_scale, mixture = self._prediction(z, predicted)
+    def change(
+        self, z: Tensor, predicted: Tensor, ctx: Context, start: Mixture | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`forward`, given what the conditioner predicts: `[batch, elements, changed * parameters]`.
+
+        With a mixture to `start` from, `[..., changed, mixtures]`, predictions are added to its parameters;
+        where all are zero, values from it become values from the base distribution.
+        """
+        shift, log_scale, mixture = self._picked(self.each(predicted, z), slice(None), start)
         logit, log_derivative = mixture_logit(self.mask.changed(z), mixture)
         logdet = ctx.total(self.mask.select(log_derivative + log_scale))
         return self.finish(z, (logit + shift) * log_scale.exp(), ctx), logdet
 
     def restore(self, z: Tensor, predicted: Tensor, ctx: Context) -> Tensor:
-        shift, log_scale, mixture = self._prediction(z, predicted)
+        shift, log_scale, mixture = self._picked(self.each(predicted, z), slice(None))
         logit = self.mask.changed(z) * torch.exp(-log_scale) - shift
         root = mixture_logit_inverse(logit, mixture)
         failed = self.mask.select((~root.converged).to(z.dtype))
         self.unconverged += ctx.total(failed).sum().to(torch.int64)
         return self.finish(z, root.value, ctx)
 
-    def _prediction(self, z: Tensor, predicted: Tensor) -> tuple[Tensor, Tensor, Mixture]:
-        out = self.each(predicted, z)
+    def restore_channel(
+        self, y: Tensor, predicted: Tensor, channel: int, ctx: Context, start: Mixture | None = None
+    ) -> Tensor:
+        """`restore` for one of the changed channels, where they are predicted one after another.
+
+        Args:
+            y: that channel, `[batch, elements]`.
+            predicted: for it, `[batch, elements, parameters]`.
+            channel: its number among the changed ones.
+            ctx: padding of the elements.
+            start: as in `change`, for this channel, `[..., mixtures]`.
+        """
+        shift, log_scale, mixture = self._picked(predicted.to(y.dtype), channel, start)
+        root = mixture_logit_inverse(y * torch.exp(-log_scale) - shift, mixture)
+        self.unconverged += ctx.total((~root.converged).to(y.dtype)).sum().to(torch.int64)
+        return ctx.hide(root.value)
+
+    def _picked(
+        self, out: Tensor, part: int | slice, start: Mixture | None = None
+    ) -> tuple[Tensor, Tensor, Mixture]:
+        """Shift, log-scale and mixture from predictions `[..., parameters]` for some of the channels."""
         logits, means, log_scales = out[..., 2:].unflatten(-1, (3, self.mixtures)).unbind(-2)
-        mixture = Mixture(logits, means + self.spread, self.mixture_bound(log_scales))
-        return out[..., 0], self.bound(out[..., 1]), mixture
+        shift, log_scale = out[..., 0], self.bound(out[..., 1], part)
+        log_scales = self.mixture_bound(log_scales, part)
+        if start is None:
+            return shift, log_scale, Mixture(logits, means + self.spread[part], log_scales)
+        mixture = Mixture(start.logits + logits, start.means + means, start.log_scales + log_scales)
+        return shift, log_scale + Logistic.log_scale, mixture
 
 
 def unconverged_roots(module: nn.Module) -> int:
-    """How many roots did not converge in all mixture couplings of `module` since the last call."""
-    counters = [m.unconverged for m in module.modules() if isinstance(m, MixtureCoupling)]
+    """How many roots did not converge in all couplings of `module` since the last call."""
+    found = (getattr(part, "unconverged", None) for part in module.modules())
+    counters = [counter for counter in found if isinstance(counter, Tensor)]
     if not counters:
         return 0
     total = int(torch.stack(counters).sum())

@@ -19,6 +19,9 @@ from torch.nn import functional as F
 
 from catnf.flows.roots import Root, bracketed_newton
 
+_MOST_IN_REGISTERS = 512
+"""Logistics of a mixture that one GPU program can hold."""
+
 
 class Mixture(NamedTuple):
     """Parameters of mixtures of logistics, each `[..., mixtures]` for values `[...]`."""
@@ -66,7 +69,7 @@ def mixture_logit_inverse(y: Tensor, mixture: Mixture) -> Root:
 def _solve(y: Tensor, mixture: Mixture) -> Root:
     log_weights = F.log_softmax(mixture.logits, dim=-1)
     normalized = Mixture(log_weights, mixture.means, mixture.log_scales)
-    if y.is_cuda:
+    if y.is_cuda and log_weights.shape[-1] <= _MOST_IN_REGISTERS:
         from catnf.kernels.mixture_triton import solve
 
         return solve(y, normalized)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context
+from catnf.flows.base import Logistic
 
 
 class Transform(nn.Module):
@@ -21,6 +22,11 @@ class Transform(nn.Module):
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         """Undo `forward`."""
         raise NotImplementedError
+
+    def log_density(self, z: Tensor, ctx: Context, base: Logistic) -> Tensor:
+        """`log p(z)` where what comes out is distributed like `base`: `[batch]`."""
+        out, logdet = self(z, ctx)
+        return ctx.total(base.log_prob(out)) + logdet
 
     def initialize(self, z: Tensor, ctx: Context) -> Tensor:
         """Set data-dependent parameters from latents `z`, and return what `forward` makes of them."""

@@ -82,7 +82,7 @@ class Model(nn.Module):
         They differ where the reconstruction term is weighted.
         """
         bound = self.training_bound(x, ctx, generator)
-        per_variable = 1.0 / ctx.counts(bound.value).clamp(min=1.0)
+        per_variable = ctx.per_variable(bound.value)
         nats = -(bound.value * per_variable).mean()
         extra = -(bound.log_posterior * per_variable).mean()
         return nats + (reconstruction_weight - 1.0) * extra, nats.detach()

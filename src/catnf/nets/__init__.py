@@ -1,18 +1,26 @@
 """Conditioners: ordinary networks that turn kept latents and a context into parameters."""
 
+from catnf.nets.channels import ChannelHeads
 from catnf.nets.columns import ColumnTransformer
 from catnf.nets.gat import GraphAttention
 from catnf.nets.linear import AlignedLinear, lookup, select
 from catnf.nets.mlp import MLP
 from catnf.nets.network import Network
+from catnf.nets.sequence import BidirectionalLSTM, CausalLSTM
+from catnf.nets.text_transformer import CausalTransformer, ParallelTransformer
 from catnf.nets.transformer import SetTransformer
 
 __all__ = [
     "MLP",
     "AlignedLinear",
+    "BidirectionalLSTM",
+    "CausalLSTM",
+    "CausalTransformer",
+    "ChannelHeads",
     "ColumnTransformer",
     "GraphAttention",
     "Network",
+    "ParallelTransformer",
     "SetTransformer",
     "lookup",
     "select",

@@ -102,6 +102,11 @@ class Task(ABC):
         return "variable"
 
     @property
+    def pooled(self) -> bool:
+        """Whether bits are those of all variables of all examples together, and not a mean over examples."""
+        return False
+
+    @property
     def optimum(self) -> float | None:
         """The entropy of the data in bits per variable, which no model can beat; `None` where unknown."""
         return None
@@ -129,6 +134,10 @@ class Task(ABC):
     def evaluation_context(self, split: Split, limit: int | None = None) -> Context:
         """What belongs to the examples of `evaluation(split, limit)`, on the CPU."""
         return self.context(self.evaluation(split, limit))
+
+    def extra_bits(self, split: Split, limit: int | None = None) -> dict[str, float]:
+        """Bits per variable of what likelihoods leave out, by name, for the examples of `evaluation`."""
+        return {}
 
     @abstractmethod
     def context(self, x: Tensor) -> Context:

@@ -1,0 +1,183 @@
+"""Commands for texts: prepare one, write texts."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from catnf.cli.base import AsJson, data, messages
+from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.fitted import FittedModel
+    from catnf.tasks.text.preparation import Summary
+    from catnf.tasks.text.vocabulary import Level
+    from catnf.text import TextOptions
+
+_DEFAULT = "text/text8/mixture"  # whose settings a text of one's own is learned with
+
+
+@data.command("text")
+def make_text(
+    source: Annotated[
+        str, typer.Argument(help="ptb, text8, text8-words, wikitext2, wikitext103, or a UTF-8 file.")
+    ],
+    level: Annotated[
+        Literal["characters", "words"] | None, typer.Option(help="Of a file; default: characters.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Symbols to keep; default: 256 characters, 10,000 words.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File; default: the data folder, or beside a file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a text into a compact file; tells which characters or words are unknown."""
+    from catnf.tasks.text.sources import FINGERPRINTS
+
+    path = output if output is not None else _default_path(source, level)
+    if path.suffix != ".npz":
+        raise InputError(f"The output is {path}; give a name that ends in .npz.")
+    started = time.monotonic()
+    summary = _prepare(source, path, level, size)
+    if size is None and summary.fingerprint != FINGERPRINTS.get(source, summary.fingerprint):
+        messages.print("This is not the text of published figures; upgrade catnf, or report it.")
+    if as_json:
+        told = {
+            "path": str(path),
+            "bytes": path.stat().st_size,
+            "fingerprint": summary.fingerprint,
+            "categories": summary.categories,
+            "symbols": dict(summary.symbols),
+            "sentences": dict(summary.sentences),
+            "unknown": {split: dict(counts.most_common(100)) for split, counts in summary.unknown.items()},
+            "lowered": {split: dict(counts) for split, counts in summary.lowered.items()},
+            "vectors": summary.vectors,
+        }
+        print(json.dumps(told))
+        return
+    _tell(summary, path, time.monotonic() - started)
+    print(path)
+
+
+def own_text(name: str, file: Path | None, level: Level | None, quiet: bool) -> tuple[str, list[str]]:
+    """Prepare a user's text beside its file.
+
+    Args:
+        name: an experiment with text, or `text` for the one of text8.
+        file: the user's.
+        level: of what a symbol is; default: characters.
+        quiet: say nothing.
+
+    Returns:
+        The experiment's name, and what to change in it to learn from this text.
+    """
+    from catnf.experiments import load_experiment
+    from catnf.tasks.text import TextTaskConfig
+    from catnf.tasks.text.archive import TextData
+
+    if file is None:
+        raise InputError("No text is named; give a UTF-8 file with --text mine.txt.")
+    level = level or "characters"
+    named = {"characters": _DEFAULT, "words": "text/text8-words/mixture"}[level] if name == "text" else name
+    if not isinstance(load_experiment(named).task, TextTaskConfig):
+        raise InputError(f"--text is for models of text, which {name} is not; train text instead.")
+    started = time.monotonic()
+    path = _default_path(str(file), level)
+    summary = _prepare(str(file), path, level, None)
+    if not quiet:
+        _tell(summary, path, time.monotonic() - started)
+    vocabulary = TextData.load(path, names=()).vocabulary
+    values = {
+        "name": f"text/{path.stem}",
+        "task.source": str(path.resolve()),  # so that the run goes on from any folder
+        "task.level": level,
+        "task.words": len(vocabulary),
+        "task.alphabet": "".join(vocabulary.symbols[1:]) if level == "characters" else "",
+    }
+    # JSON is YAML, in which numbers and colons in names are quoted.
+    return named, [f"{field}={json.dumps(value)}" for field, value in values.items()]
+
+
+def _prepare(source: str, path: Path, level: Level | None, size: int | None) -> Summary:
+    from catnf.tasks.text.preparation import prepare
+
+    bars: dict[str, TaskID] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=messages)
+
+    def show(name: str, done: int, total: int) -> None:
+        if name not in bars:
+            progress.start()  # the second time it does nothing
+            bars[name] = progress.add_task(f"Downloading {name}")
+        progress.update(bars[name], completed=done, total=total or None)
+
+    try:
+        return prepare(source, path, level, size, show)
+    except KeyboardInterrupt:
+        messages.print("Stopped; the same command goes on from here.")
+        raise typer.Exit(130) from None
+    finally:
+        if bars:
+            progress.stop()
+
+
+def _default_path(source: str, level: Level | None) -> Path:
+    from catnf.tasks.files import data_folders
+    from catnf.tasks.text.sources import NAMES, level_of, prepared_beside, relative_path
+
+    if source in NAMES:
+        return data_folders()[0] / relative_path(source)
+    return prepared_beside(Path(source), level_of(source, level))
+
+
+def print_texts(fitted: FittedModel, options: TextOptions, output: Path | None, as_json: bool) -> None:
+    """Write texts on the screen or, one in a line, into a file."""
+    from catnf.storage import write_text
+    from catnf.tasks.text.vocabulary import told_counts
+    from catnf.text import text_task, write_texts
+
+    started = time.monotonic()
+    written = write_texts(fitted, options)
+    seconds = time.monotonic() - started
+    if written.lowered:
+        messages.print(f"Taken in lower case: {told_counts(written.lowered)}.")
+    if written.unknown:
+        vocabulary = text_task(fitted).vocabulary
+        shown = vocabulary.symbols[vocabulary.unknown]
+        messages.print(f"Unknown, and taken as {shown!r}: {told_counts(written.unknown)}.")
+    texts = written.texts
+    if output is not None:
+        lines = [text.replace("\\", "\\\\").replace("\n", "\\n") for text in texts]
+        write_text(output, "\n".join(lines) + "\n")
+    if as_json:
+        told: dict[str, object] = {"n": len(texts), "metrics": written.metrics, "seconds": round(seconds, 3)}
+        print(json.dumps(told | ({"output": str(output)} if output else {"samples": texts})))
+        return
+    if output is None:
+        print("\n\n".join(texts) if any("\n" in text for text in texts) else "\n".join(texts))
+    shares = "".join(f", {key} {value:.4f}" for key, value in written.metrics.items())
+    messages.print(f"{len(texts):,} texts in {seconds:.1f} s{shares}")
+
+
+def _tell(summary: Summary, path: Path, seconds: float) -> None:
+    from catnf.tasks.text.vocabulary import told_counts
+
+    for split, count in summary.symbols.items():
+        sentences = summary.sentences.get(split)
+        messages.print(f"{split}: {count:,} symbols" + (f", {sentences:,} sentences" if sentences else ""))
+        lowered, unknown = summary.lowered[split], summary.unknown[split]
+        if lowered:
+            messages.print(f"  taken in lower case: {told_counts(lowered)}")
+        if unknown:
+            share = sum(unknown.values()) / max(1, count)
+            messages.print(f"  unknown, {share:.2%} of all: {told_counts(unknown)}")
+    vectors = f", {summary.vectors:,} of them with word vectors" if summary.vectors else ""
+    messages.print(f"{summary.categories:,} different symbols{vectors}.")
+    messages.print(f"{path.stat().st_size:,} bytes in {seconds:.0f} s.")

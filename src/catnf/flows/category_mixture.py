@@ -1,0 +1,104 @@
+"""Latents of thousands of categories: the mixture of their logistics, weighted by a network over time."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context, SequenceContext
+from catnf.flows.anchors import Anchors, read
+from catnf.flows.autoregressive import one_by_one
+from catnf.flows.base import Logistic
+from catnf.flows.mixture import mixture_logit, mixture_logit_inverse
+from catnf.flows.transform import Transform
+
+
+class CategoryDensity(nn.Module):
+    """`log p(z_t | z_<t) = logsumexp_k(log-weight of k + log q(z_t | k))`, given states of a causal network.
+
+    Args:
+        weights: a network from states to log-weights `[batch, elements, categories]`.
+    """
+
+    compile_unit = True
+
+    def __init__(self, weights: nn.Module) -> None:
+        super().__init__()
+        self.weights = weights
+
+    def forward(self, z: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> Tensor:
+        """`log p(z)` of latents `z: [batch, elements, channels]`, summed over elements: `[batch]`."""
+        weights = torch.log_softmax(self.weights(h).to(z.dtype), dim=-1)
+        return ctx.total(torch.logsumexp(weights + anchors.joint_log_densities(z), dim=-1))
+
+
+class CategoryMixture(Transform):
+    """An autoregressive coupling whose mixtures are those of the categories and nothing else.
+
+    It is what `AutoregressiveMixture` with anchors is while it predicts no changes to them. Changes for each
+    of thousands of logistics would be too many numbers, while the density of this one is a single sum over
+    them: `log_density` needs no distribution functions, which only `forward` and `inverse` work with.
+
+    Args:
+        network: a `CausalNetwork` of as many inputs as there are channels, and as the reader adds.
+        weights: a network from its states to log-weights `[batch, elements, categories]`.
+        reader: a `SymbolReader`, or `None` where the network sees latents alone.
+    """
+
+    unconverged: Tensor
+
+    def __init__(self, network: nn.Module, weights: nn.Module, reader: nn.Module | None = None) -> None:
+        super().__init__()
+        self.network, self.reader = network, reader
+        self.density = CategoryDensity(weights)
+        self.register_buffer("unconverged", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    def log_density(self, z: Tensor, ctx: Context, base: Logistic) -> Tensor:
+        own, anchors = _anchored(ctx)
+        out: Tensor = self.density(z, self._states(z, own, anchors), own.bare(), anchors)
+        return out
+
+    def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        own, anchors = _anchored(ctx)
+        weights = self.density.weights(self._states(z, own, anchors)).to(z.dtype)
+        out, logdet = [], []
+        for channel, values in enumerate(z.unbind(-1)):
+            logit, log_derivative = mixture_logit(values, anchors.mixture(weights, channel))
+            out.append(logit * math.exp(Logistic.log_scale))
+            logdet.append(log_derivative + Logistic.log_scale)
+            weights = weights + anchors.log_densities(values.unsqueeze(-1), channel).squeeze(-2)
+        return own.hide(torch.stack(out, dim=-1)), own.total(torch.stack(logdet, dim=-1))
+
+    def inverse(self, z: Tensor, ctx: Context) -> Tensor:
+        own, anchors = _anchored(ctx)
+
+        def restore(y: Tensor, state: Tensor, one: Context) -> Tensor:
+            return self._restore(y, state, one, anchors)
+
+        return one_by_one(z, own, self.network, restore, lambda now: read(now, anchors, self.reader))
+
+    def initialize(self, z: Tensor, ctx: Context) -> Tensor:
+        return z  # nothing here depends on data, and what it makes of latents is expensive
+
+    def _states(self, z: Tensor, ctx: SequenceContext, anchors: Anchors) -> Tensor:
+        states: Tensor = self.network(read(z, anchors, self.reader), ctx)
+        return states
+
+    def _restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> Tensor:
+        weights = self.density.weights(h).to(y.dtype)
+        found = []
+        for channel, values in enumerate(y.unbind(-1)):
+            mixture = anchors.mixture(weights, channel)
+            root = mixture_logit_inverse(values * math.exp(-Logistic.log_scale), mixture)
+            self.unconverged += ctx.total((~root.converged).to(y.dtype)).sum().to(torch.int64)
+            found.append(ctx.hide(root.value))
+            weights = weights + anchors.log_densities(found[-1].unsqueeze(-1), channel).squeeze(-2)
+        return torch.stack(found, dim=-1)
+
+
+def _anchored(ctx: Context) -> tuple[SequenceContext, Anchors]:
+    own = SequenceContext.need(ctx)
+    assert own.anchors is not None, "the model puts them into the context"
+    return own, Anchors(*own.anchors)

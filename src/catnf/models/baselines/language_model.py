@@ -1,0 +1,106 @@
+"""A language model (a baseline): every symbol given those before it, without latents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context, SequenceContext
+from catnf.flows.autoregressive import CausalNetwork
+from catnf.models.model import Bound, Model, draw_categories
+from catnf.models.text_flow import check_prompt, draw_lengths
+from catnf.nets.channels import CategoryWeights
+from catnf.nets.linear import lookup, select
+
+
+class LanguageModel(Model):
+    """`p(x) = prod_t p(x_t | x_<t)` with the network of an autoregressive flow.
+
+    Args:
+        frequencies: of the categories in training data, `[categories]`; where predictions start.
+        embedding: of the categories, `[categories, features]`, where it starts.
+        network: a `CausalNetwork` of `features` inputs.
+        hidden: width of its states.
+        lengths: how often texts of 0, 1, 2, ... elements occur, `[longest + 1]`; `None` where all are alike.
+    """
+
+    exact = True
+    lengths: Tensor | None
+
+    def __init__(
+        self,
+        frequencies: Tensor,
+        embedding: Tensor,
+        network: nn.Module,
+        hidden: int,
+        lengths: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.categories = len(embedding)
+        self.embedding = nn.Parameter(embedding)
+        self.network = network
+        self.predictor = Predictor(hidden, frequencies)
+        self.register_buffer("lengths", lengths)
+
+    def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        own = SequenceContext.need(ctx)
+        x = own.hide(x).long()
+        states = self.network(lookup(self.embedding, x), own)
+        value = self.predictor(states, x, own.bare())
+        return Bound(value, torch.zeros_like(value))
+
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        """With dropout, drawn from the generator."""
+        return self.bound(x, replace(SequenceContext.need(ctx), generator=generator), generator)
+
+    def draw_context(self, count: int, generator: torch.Generator) -> Context | None:
+        return None if self.lengths is None else draw_lengths(self.lengths, count, generator)
+
+    @torch.no_grad()
+    def sample(
+        self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
+    ) -> Tensor:
+        check_prompt(ctx, self.categories)
+        return super().sample(ctx, generator, temperature)
+
+    def draw(self, ctx: Context, generator: torch.Generator | None, temperature: float = 1.0) -> Tensor:
+        own, network = SequenceContext.need(ctx), cast("CausalNetwork", self.network)
+        memory = network.begin(own, self.embedding)
+        now, out = torch.zeros_like(self.embedding[:1]).expand(own.batch, 1, -1), []
+        known = 0 if own.prompt is None else own.prompt.shape[1]
+        for place in range(own.elements):
+            state, memory = network.advance(now, memory)
+            if own.prompt is not None and place < known:
+                x = own.prompt[:, place : place + 1].long()
+            else:
+                x = draw_categories(self.predictor.logits(state) / temperature, generator)
+            now = lookup(self.embedding, x)
+            out.append(x)
+        return own.hide(torch.cat(out, dim=1))
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
+        self.check(x, ctx)
+        return x.clone()  # there is no latent space to lose anything in
+
+
+class Predictor(CategoryWeights):
+    """From states of a text to probabilities of the next symbol.
+
+    Args:
+        hidden: width of the states.
+        frequencies: of the symbols, `[categories]`, where predictions start.
+    """
+
+    compile_unit = True
+
+    def forward(self, states: Tensor, x: Tensor, ctx: Context) -> Tensor:  # type: ignore[override]
+        """`log p(x)` of texts `x: [batch, elements]` with `states: [batch, elements, hidden]`: `[batch]`."""
+        return ctx.total(select(torch.log_softmax(self.logits(states), dim=-1), x))
+
+    def logits(self, states: Tensor) -> Tensor:
+        """`[batch, elements, categories]`, in float32."""
+        return super().forward(states).float()

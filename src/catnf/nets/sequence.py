@@ -1,0 +1,201 @@
+"""Networks over texts: what comes in, and recurrent networks."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catnf.context import Context, SequenceContext
+from catnf.errors import InputError
+from catnf.nets.linear import AlignedLinear
+from catnf.nets.network import Network
+
+_OCTAVES = 9
+PLACES = 4 * _OCTAVES
+"""Numbers that tell where in a text an element is, counted from its start and from its end."""
+
+
+def places(ctx: SequenceContext, like: Tensor) -> Tensor:
+    """Sines and cosines of every element's place, `[batch, elements, PLACES]` or with 1 in place of `batch`.
+
+    Their periods are 2, 4, 8, ... elements: the first ones count, the last ones tell how far away an end is.
+    """
+    end = ctx.to_end(like)
+    start = torch.arange(ctx.elements, device=like.device).expand_as(end)
+    periods = 2.0 ** torch.arange(1, _OCTAVES + 1, device=like.device)
+    angles = torch.stack([start, end], dim=-1).unsqueeze(-1) * (2.0 * math.pi / periods)
+    # Of the shortest period only full and half turns occur, whose sines are zero: so all start elsewhere.
+    angles = angles + 0.25 * math.pi
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
+def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """Zero a random share of numbers and scale up the others; all stay without a generator."""
+    if rate == 0.0 or generator is None:
+        return values
+    kept = torch.rand(values.shape, device=values.device, generator=generator) >= rate
+    return values * kept * (1.0 / (1.0 - rate))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a network over time remembers between elements.
+
+    Attributes:
+        places: of all elements, `[batch, elements, PLACES]` or with 1 in place of `batch`.
+        index: of the next element.
+        state: of the layers.
+    """
+
+    places: Tensor
+    index: int
+    state: Any
+
+
+class Causal(Network):
+    """Networks whose state of an element depends on the elements before it, and on its place in the text.
+
+    Args:
+        inputs: numbers that describe an element.
+        hidden: width.
+        input_dropout: share of elements that are hidden from those after them in training.
+        dropout: share of numbers of input and output that are dropped in training.
+    """
+
+    def __init__(self, inputs: int, hidden: int, input_dropout: float, dropout: float) -> None:
+        super().__init__()
+        for name, rate in (("input_dropout", input_dropout), ("dropout", dropout)):
+            if not 0.0 <= rate < 1.0:
+                raise InputError(f"{name} is {rate}; give a share from 0 to below 1.")
+        self.hidden, self.input_dropout, self.dropout = hidden, input_dropout, dropout
+        self.input = AlignedLinear(inputs, hidden, bias=False)
+        self.place = AlignedLinear(PLACES, hidden)
+        self.mix = nn.Linear(hidden, hidden, bias=False)
+
+    def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
+        """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`."""
+        previous = F.pad(values[:, :-1], (0, 0, 1, 0))
+        embedded = self._embed(previous, places(ctx, values), ctx.generator)
+        out = self.run(drop(embedded, self.dropout, ctx.generator), ctx)
+        return drop(out, self.dropout, ctx.generator)
+
+    def begin(self, ctx: SequenceContext, like: Tensor) -> Memory:
+        """What is remembered before the first element of texts that `ctx` describes."""
+        return Memory(places(ctx, like), 0, None)
+
+    def advance(self, previous: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        """The next state `[batch, 1, hidden]`, given the element before it, `[batch, 1, inputs]`."""
+        index = memory.index
+        embedded = self._embed(previous, memory.places[:, index : index + 1], None)
+        out, state = self.run_one(embedded, index, memory.state)
+        return out, replace(memory, index=index + 1, state=state)
+
+    def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
+        """All elements at once, `[batch, elements, hidden]` to the same."""
+        raise NotImplementedError
+
+    def run_one(self, embedded: Tensor, index: int, state: Any) -> tuple[Tensor, Any]:
+        """The element `index`, `[batch, 1, hidden]`, given what the layers remember; `None` at first."""
+        raise NotImplementedError
+
+    def _embed(self, previous: Tensor, where: Tensor, generator: torch.Generator | None) -> Tensor:
+        dtype = self.mix.weight.dtype
+        seen = self.input(previous.to(dtype))
+        if self.input_dropout > 0.0 and generator is not None:
+            shape = (*previous.shape[:-1], 1)
+            seen = seen * (torch.rand(shape, device=seen.device, generator=generator) >= self.input_dropout)
+        return self.mix(F.gelu(seen + self.place(where.to(dtype))))
+
+
+class CausalLSTM(Causal):
+    """A recurrent network over the elements before each element.
+
+    Args:
+        inputs: numbers that describe an element.
+        hidden: width.
+        layers: of the LSTM.
+        input_dropout: share of elements that are hidden in training.
+        dropout: share of numbers dropped before, between and after the layers in training.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int = 1024,
+        layers: int = 1,
+        input_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(inputs, hidden, input_dropout, dropout)
+        # One module runs all layers side by side on a GPU; what is dropped between them must be ours to draw.
+        depths = [layers] if dropout == 0.0 else [1] * layers
+        self.layers = nn.ModuleList(lstm(hidden, hidden, depth) for depth in depths)
+
+    def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
+        h = embedded
+        with _quiet():
+            for number, layer in enumerate(self.layers):
+                h, _ = layer(drop(h, self.dropout, ctx.generator) if number else h)
+        return h
+
+    def run_one(self, embedded: Tensor, index: int, state: Any) -> tuple[Tensor, Any]:
+        # Cell by cell: whole-sequence kernels would rearrange all weights for a single element.
+        cells = [cell for layer in self.layers for cell in cast("nn.LSTM", layer).all_weights]
+        h, after = embedded.squeeze(1), []
+        for number, weights in enumerate(cells):
+            before = (torch.zeros_like(h), torch.zeros_like(h)) if state is None else state[number]
+            after.append(torch.lstm_cell(h, before, *weights))
+            h = after[-1][0]
+        return h.unsqueeze(1), after
+
+
+class BidirectionalLSTM(Network):
+    """A recurrent network that reads a text in both directions.
+
+    Args:
+        inputs: numbers that describe an element.
+        outputs: numbers to predict for an element.
+        hidden: width of both directions together.
+    """
+
+    def __init__(self, inputs: int, outputs: int, hidden: int = 512) -> None:
+        super().__init__()
+        self.input = AlignedLinear(inputs, hidden)
+        self.both = lstm(hidden, hidden // 2, 1, bidirectional=True)
+        self.output = AlignedLinear(hidden, outputs)
+        nn.init.normal_(self.output.weight, std=1e-2)
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, values: Tensor, ctx: Context) -> Tensor:
+        """`values: [batch, elements, inputs]` to `[batch, elements, outputs]`."""
+        h = F.gelu(self.input(values.to(self.output.weight.dtype)))
+        with _quiet():
+            h, _ = self.both(ctx.hide(h))
+        out: Tensor = self.output(h)
+        return out
+
+
+def lstm(inputs: int, hidden: int, layers: int, bidirectional: bool = False) -> nn.LSTM:
+    """An LSTM that remembers at first: the biases of its forget gates start at 1."""
+    module = nn.LSTM(inputs, hidden, layers, batch_first=True, bidirectional=bidirectional)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if name.startswith("bias_ih"):
+                parameter[hidden : 2 * hidden] = 1.0
+    return module
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Engines keep weights in one buffer of their own; that cuDNN copies them into its own costs little."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous")
+        yield

@@ -1,0 +1,178 @@
+"""Transformers over texts: one that looks back, and one that looks both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catnf.context import Context, SequenceContext
+from catnf.nets.linear import AlignedLinear
+from catnf.nets.network import Network
+from catnf.nets.readout import Readout
+from catnf.nets.sequence import PLACES, Causal, places
+
+KeysValues = tuple[Tensor, Tensor]
+"""Of the elements so far, `[batch, heads, elements, width]` each."""
+
+
+def rotations(start: int, stop: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of the angles of elements `start` to `stop`, `[elements, width / 2]` each."""
+    rates = 1e4 ** (-torch.arange(0, width, 2, device=device) / width)
+    angles = torch.arange(start, stop, device=device).unsqueeze(1) * rates
+    return angles.cos(), angles.sin()
+
+
+def turn(values: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """`values: [..., elements, width]` turned, so that products of two tell how far apart they are."""
+    cos, sin = rotation
+    one, two = values.float().chunk(2, dim=-1)
+    return torch.cat([one * cos - two * sin, one * sin + two * cos], dim=-1).to(values.dtype)
+
+
+class RotaryLayer(nn.Module):
+    """Self-attention that knows distances, and a feed-forward network, each added to its normalized input.
+
+    Args:
+        hidden: width.
+        heads: attention heads.
+        causal: whether an element sees only those before it and itself.
+    """
+
+    compile_unit = True
+
+    def __init__(self, hidden: int, heads: int, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
+        self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
+        self.mix = nn.Linear(hidden, hidden, bias=False)
+        self.expand = nn.Linear(hidden, 4 * hidden, bias=False)
+        self.contract = nn.Linear(4 * hidden, hidden, bias=False)
+
+    def forward(
+        self, h: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor | None, kept: Tensor | None
+    ) -> Tensor:
+        """All elements at once.
+
+        Args:
+            h: `[batch, elements, hidden]`.
+            rotation: of the elements.
+            mask: `[batch, elements]`, true where an element may be looked at; not needed to look back, since
+                padding comes last.
+            kept: `[2, batch, elements, hidden]`, what both additions are multiplied by, or `None`.
+        """
+        query, key, value = self._heads(h, rotation)
+        bias = None
+        if mask is not None and not self.causal:
+            bias = torch.where(mask, 0.0, -1e9).to(h.dtype)[:, None, None, :]
+        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, is_causal=self.causal)
+        return self._finish(h, seen, kept)
+
+    def advance(
+        self, h: Tensor, rotation: tuple[Tensor, Tensor], before: KeysValues | None
+    ) -> tuple[Tensor, KeysValues]:
+        """One more element `[batch, 1, hidden]`, given keys and values of those before it."""
+        query, key, value = self._heads(h, rotation)
+        if before is not None:
+            key, value = torch.cat([before[0], key], dim=2), torch.cat([before[1], value], dim=2)
+        seen = F.scaled_dot_product_attention(query, key, value)
+        return self._finish(h, seen, None), (key, value)
+
+    def _heads(self, h: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = self.qkv(self.norm(h)).unflatten(-1, (3, self.heads, -1)).unbind(2)
+        width = (query.shape[-1],)
+        # Normalized, so that large steps of the weights do not saturate the attention.
+        query, key = F.rms_norm(query, width), F.rms_norm(key, width)
+        turned = (turn(part.transpose(1, 2), rotation) for part in (query, key))
+        return *turned, value.transpose(1, 2)
+
+    def _finish(self, h: Tensor, seen: Tensor, kept: Tensor | None) -> Tensor:
+        first = self.mix(seen.transpose(1, 2).flatten(2))
+        h = h + (first if kept is None else first * kept[0])
+        second = self.contract(F.gelu(self.expand(self.norm(h))))
+        return h + (second if kept is None else second * kept[1])
+
+
+class CausalTransformer(Causal):
+    """A transformer over the elements before each element.
+
+    Args:
+        inputs: numbers that describe an element.
+        hidden: width.
+        layers: of the transformer.
+        heads: attention heads.
+        input_dropout: share of elements that are hidden in training.
+        dropout: share of numbers of input, output and every layer's additions that are dropped in training.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int = 512,
+        layers: int = 8,
+        heads: int = 8,
+        input_dropout: float = 0.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(inputs, hidden, input_dropout, dropout)
+        self.heads = heads
+        self.layers = nn.ModuleList(RotaryLayer(hidden, heads, causal=True) for _ in range(layers))
+        self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
+
+    def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
+        h = embedded
+        rotation = rotations(0, ctx.elements, self.hidden // self.heads, h.device)
+        for layer in self.layers:
+            h = layer(h, rotation, None, kept(h, self.dropout, ctx.generator))
+        return self.norm(h)
+
+    def run_one(self, embedded: Tensor, index: int, state: Any) -> tuple[Tensor, Any]:
+        h, after = embedded, []
+        rotation = rotations(index, index + 1, self.hidden // self.heads, h.device)
+        for layer, before in zip(self.layers, state or [None] * len(self.layers), strict=True):
+            assert isinstance(layer, RotaryLayer)
+            h, now = layer.advance(h, rotation, before)
+            after.append(now)
+        return self.norm(h), after
+
+
+class ParallelTransformer(Network):
+    """A transformer whose elements look both ways: the conditioner of couplings over whole texts.
+
+    Args:
+        inputs: channels of the kept latents.
+        outputs: numbers to predict for an element.
+        hidden: width.
+        layers: of the transformer.
+        heads: attention heads.
+    """
+
+    def __init__(self, inputs: int, outputs: int, hidden: int = 384, layers: int = 2, heads: int = 6) -> None:
+        super().__init__()
+        self.width = hidden // heads
+        self.input = AlignedLinear(inputs, hidden, bias=False)
+        self.place = AlignedLinear(PLACES, hidden)
+        self.mix = nn.Linear(hidden, hidden, bias=False)
+        self.layers = nn.ModuleList(RotaryLayer(hidden, heads, causal=False) for _ in range(layers))
+        self.readout = Readout(hidden, outputs)
+
+    def forward(self, seen: Tensor, ctx: Context) -> Tensor:
+        """`seen: [batch, elements, inputs]` to `[batch, elements, outputs]`."""
+        own, dtype = SequenceContext.need(ctx), self.mix.weight.dtype
+        h = self.mix(F.gelu(self.input(seen.to(dtype)) + self.place(places(own, seen).to(dtype))))
+        rotation = rotations(0, own.elements, self.width, h.device)
+        for layer in self.layers:
+            h = layer(h, rotation, own.mask, None)
+        out: Tensor = self.readout(h)
+        return out
+
+
+def kept(h: Tensor, rate: float, generator: torch.Generator | None) -> Tensor | None:
+    """What two additions to `h` are multiplied by, `[2, *h.shape]`; `None` where nothing is dropped."""
+    if rate == 0.0 or generator is None:
+        return None
+    stays = torch.rand((2, *h.shape), device=h.device, generator=generator) >= rate
+    return stays.to(h.dtype) * (1.0 / (1.0 - rate))

@@ -1,0 +1,37 @@
+"""Text: characters or words in their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from catnf.errors import InputError
+from catnf.tasks.text.data import Text
+from catnf.tasks.text.models import TextModelConfig
+from catnf.tasks.text.sources import level_of
+from catnf.tasks.text.vocabulary import Level, Vocabulary
+
+__all__ = ["Text", "TextModelConfig", "TextTaskConfig", "Vocabulary"]
+
+
+@dataclass(frozen=True)
+class TextTaskConfig:
+    """Which text to learn from; the defaults are the paper's for text8."""
+
+    kind: Literal["text"] = "text"
+    source: str = "text8"  # ptb, text8, text8-words, wikitext2, wikitext103, or the path of a file
+    level: Level = "characters"  # or words
+    window: int = 256  # symbols of an example; of the Penn Treebank the most of a sentence
+    words: int = 10_000  # of a vocabulary of words, the unknown one among them
+    alphabet: str = ""  # characters of a user's text, besides the unknown one
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.window <= 1 << 16:
+            raise InputError(f"task.window is {self.window}; give a number from 2 to {1 << 16}.")
+        if not 2 <= self.words <= 32_767:
+            raise InputError(f"task.words is {self.words}; give a number from 2 to 32,767.")
+        level_of(self.source, self.level)
+
+    def make(self) -> Text:
+        """The task itself."""
+        return Text(self.source, self.level, self.window, self.words, self.alphabet)

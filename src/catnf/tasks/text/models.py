@@ -1,0 +1,165 @@
+"""Models of texts: autoregressive flows, a parallel one, and baselines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from catnf.encodings import Encoding, JointEncoding, MixtureEncoding, WordEncoding
+from catnf.encodings.words import start_vectors
+from catnf.errors import InputError
+from catnf.flows.actnorm import ActNorm
+from catnf.flows.anchors import SymbolReader
+from catnf.flows.autoregressive import AutoregressiveMixture, ChannelStep, Reversed
+from catnf.flows.category_mixture import CategoryMixture
+from catnf.flows.step import mixture_steps
+from catnf.flows.transform import Sequential, Transform
+from catnf.models import Model, TextFlow
+from catnf.models.baselines import LanguageModel
+from catnf.nets import BidirectionalLSTM, CausalLSTM, CausalTransformer, ChannelHeads, ParallelTransformer
+from catnf.nets.channels import CategoryWeights
+from catnf.nets.sequence import Causal
+from catnf.tasks.task import Task
+from catnf.tasks.text.data import Text
+
+_TABLE_LIMIT = 256
+"""Up to so many categories every one has a mean and a scale of its own, and the decoder is Bayes' rule."""
+
+
+@dataclass(frozen=True)
+class TextModelConfig:
+    """Sizes of a model of texts; the defaults are the paper's for text8.
+
+    Kinds are `text-flow`, an autoregressive flow; `text-latent`, the same flow with the encoding of Latent
+    NF; `text-parallel`, couplings over whole windows; `text-lm`, the language model without latents.
+    """
+
+    kind: Literal["text-flow", "text-latent", "text-parallel", "text-lm"] = "text-flow"
+    network: Literal["lstm", "transformer"] = (
+        "lstm"  # over time; couplings of windows always have transformers
+    )
+    channels: int = 3  # latent channels of a symbol
+    layers: int = 1  # couplings of the flow
+    mixtures: int = 27  # logistics in a mixture coupling that is not anchored
+    anchored: bool = True  # whether the first coupling's logistics start at those of the symbols
+    hidden: int = 1024  # width of the network over time
+    blocks: int = 2  # its layers
+    heads: int = 8  # attention heads
+    width: int = 256  # of the network over channels, for each of them
+    features: int = 64  # width of the embedding of symbols that encoders and the language model see
+    encoder_hidden: int = 512  # width of the encoder and decoder of Latent NF, and of the decoder of words
+    decoder: Literal["bayes", "network", "tied"] = "bayes"  # of words, of which there are more than 256
+    input_dropout: float = 0.05  # share of symbols that are hidden from those after them in training
+    dropout: float = 0.0  # share of numbers dropped in the network over time in training
+    reach: float = 10.0  # how many times farther than other weights the tables of encodings move in a step
+
+    def __post_init__(self) -> None:
+        names = ("channels", "layers", "mixtures", "hidden", "blocks", "heads", "width", "features")
+        for name in (*names, "encoder_hidden"):
+            if getattr(self, name) < 1:
+                raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
+        for name in ("input_dropout", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"model.{name} is {getattr(self, name)}; give a share from 0 to below 1.")
+        if not self.reach > 0:
+            raise InputError(f"model.reach is {self.reach}; give a number above 0.")
+        transformer = self.network == "transformer" or self.kind == "text-parallel"
+        if transformer and (self.hidden % self.heads or self.hidden // self.heads % 2):
+            raise InputError(
+                f"model.hidden is {self.hidden}; choose an even multiple of the {self.heads} attention heads."
+            )
+        if self.encoder_hidden % 2:
+            raise InputError(f"model.encoder_hidden is {self.encoder_hidden}; give an even number.")
+        if self.kind == "text-parallel" and self.channels < 2:
+            raise InputError(f"model.channels is {self.channels}; a channel mask needs at least 2.")
+
+    def make(self, task: Task) -> Model:
+        """A freshly initialized model for `task`."""
+        if not isinstance(task, Text):
+            raise InputError(f"Model {self.kind} is for texts, but {task.name} is none; choose another kind.")
+        vectors = task.vectors() if task.level == "words" else None
+        return build_text_model(self, task.frequencies(), task.length_counts(), vectors)
+
+
+def build_text_model(
+    config: TextModelConfig,
+    frequencies: Tensor,
+    lengths: Tensor | None = None,
+    vectors: Tensor | None = None,
+) -> Model:
+    """A freshly initialized model of texts.
+
+    Args:
+        config: kind and sizes.
+        frequencies: training frequencies of the symbols, `[categories]`.
+        lengths: how often texts of 0, 1, 2, ... symbols occur, `[longest + 1]`; `None` where all are alike.
+        vectors: of words, `[categories, width]`, zero where a word has none.
+    """
+    if config.kind == "text-lm":
+        embedding = start_vectors(vectors, len(frequencies), config.features)
+        network = _over_time(config, config.features)
+        return LanguageModel(frequencies, embedding, network, config.hidden, lengths)
+    encoding = _encoding(config, frequencies, vectors)
+    if config.kind == "text-parallel":
+        return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
+    if config.kind == "text-latent" or not config.anchored:
+        return TextFlow(encoding, Sequential(_free_steps(config, config.layers)), lengths=lengths)
+    return TextFlow(encoding, _anchored(config, frequencies, vectors), lengths=lengths)
+
+
+def _over_time(config: TextModelConfig, inputs: int) -> Causal:
+    dropouts = (config.input_dropout, config.dropout)
+    if config.network == "lstm":
+        return CausalLSTM(inputs, config.hidden, config.blocks, *dropouts)
+    return CausalTransformer(inputs, config.hidden, config.blocks, config.heads, *dropouts)
+
+
+def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | None) -> Transform:
+    """Couplings of which the first starts from the logistics of the symbols."""
+    categories, channels = len(frequencies), config.channels
+    reader = SymbolReader(frequencies, start_vectors(vectors, categories, config.features))
+    network = _over_time(config, channels + config.features)
+    weights = CategoryWeights(config.hidden, frequencies)
+    if categories > _TABLE_LIMIT:
+        first: Transform = CategoryMixture(network, weights, reader)
+    else:
+        heads = ChannelHeads(channels, config.hidden, 2 + 3 * categories, config.width)
+        step = ChannelStep(heads, channels, categories, weights)
+        first = AutoregressiveMixture(network, step, reader)
+    if config.layers == 1:
+        return first
+    return Sequential([first, Reversed(), *_free_steps(config, config.layers - 1)])
+
+
+def _free_steps(config: TextModelConfig, layers: int) -> list[Transform]:
+    """Couplings whose logistics find their places by themselves."""
+    steps: list[Transform] = []
+    for layer in range(layers):
+        heads = ChannelHeads(config.channels, config.hidden, 2 + 3 * config.mixtures, config.width)
+        step = ChannelStep(heads, config.channels, config.mixtures)
+        steps += [Reversed()] if layer else []
+        steps.append(ActNorm(config.channels))
+        steps.append(AutoregressiveMixture(_over_time(config, config.channels), step))
+    return steps
+
+
+def _parallel(config: TextModelConfig) -> Sequential:
+    def make(inputs: int, outputs: int) -> ParallelTransformer:
+        return ParallelTransformer(inputs, outputs, config.hidden, config.blocks, config.heads)
+
+    return mixture_steps(config.channels, config.layers, config.mixtures, make)
+
+
+def _encoding(config: TextModelConfig, frequencies: torch.Tensor, vectors: Tensor | None) -> Encoding:
+    categories, channels, hidden = len(frequencies), config.channels, config.encoder_hidden
+    if config.kind == "text-latent":
+        encoder = BidirectionalLSTM(config.features, 2 * channels, hidden)
+        decoder = BidirectionalLSTM(channels, categories, hidden)
+        return JointEncoding(categories, channels, encoder, decoder, config.features, config.reach)
+    if categories > _TABLE_LIMIT:
+        words = start_vectors(vectors, categories, config.features)
+        return WordEncoding(frequencies, channels, words, hidden, config.decoder)
+    return MixtureEncoding(frequencies, channels, reach=config.reach)

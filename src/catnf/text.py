@@ -1,0 +1,111 @@
+"""Texts from trained models: written anew, or continued."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from catnf.context import Context, SequenceContext
+from catnf.errors import InputError
+from catnf.fitted import FittedModel, load
+from catnf.tasks.text import Text
+
+LONGEST = 100_000
+"""Symbols of a text that is written."""
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Which texts to write."""
+
+    count: int = 1
+    prompt: str | None = None  # what every text starts with
+    length: int | None = (
+        None  # symbols, the prompt's among them; by default a window, or as training had them
+    )
+    temperature: float = 1.0  # 1 is the model itself
+    seed: int | None = None  # for the same texts again, on the same kind of device
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise InputError(f"The number of samples is {self.count}; give at least 1.")
+        if self.prompt == "":
+            raise InputError("The prompt is empty; give at least one character, or leave it out.")
+
+
+class Written(NamedTuple):
+    """Texts that a model wrote.
+
+    Attributes:
+        texts: the strings.
+        metrics: shares that describe them, see `Text.sample_metrics`.
+        lowered: characters of the prompt that were taken in lower case.
+        unknown: characters or words of the prompt that the model does not know.
+    """
+
+    texts: list[str]
+    metrics: dict[str, float]
+    lowered: Counter[str]
+    unknown: Counter[str]
+
+
+def text_task(fitted: FittedModel) -> Text:
+    """The task of a model of texts, or `InputError` where it is one of something else."""
+    if not isinstance(fitted.task, Text):
+        raise InputError(f"{fitted.experiment.name} knows no text; choose a model of text/...")
+    return fitted.task
+
+
+def write_texts(fitted: FittedModel, options: TextOptions) -> Written:
+    """Let a model write."""
+    task = text_task(fitted)
+    lowered, unknown = Counter[str](), Counter[str]()
+    prompt: Tensor | None = None
+    if options.prompt is not None:
+        coded = task.vocabulary.encode(options.prompt)
+        lowered, unknown = coded.lowered, coded.unknown
+        prompt = torch.from_numpy(coded.codes.astype("int64"))
+    ctx = _context(fitted, task, options, prompt)
+    drawn = fitted.sample(options.count, options.seed, options.temperature, ctx=ctx)
+    return Written(
+        task.texts(drawn, ctx.to("cpu")), task.sample_metrics(drawn, ctx.to("cpu")), lowered, unknown
+    )
+
+
+def sample_texts(
+    count: int,
+    model: FittedModel | str | Path,
+    prompt: str | None = None,
+    length: int | None = None,
+    temperature: float = 1.0,
+    seed: int | None = None,
+) -> list[str]:
+    """Texts of a model, given by itself, its name, its run's folder or its file.
+
+    Args:
+        count: how many.
+        model: of texts.
+        prompt: what every text starts with; what the model does not know becomes its unknown symbol.
+        length: symbols of a text, the prompt's among them.
+        temperature: 1 is the model itself.
+        seed: for the same texts again.
+    """
+    fitted = model if isinstance(model, FittedModel) else load(model)
+    return write_texts(fitted, TextOptions(count, prompt, length, temperature, seed)).texts
+
+
+def _context(fitted: FittedModel, task: Text, options: TextOptions, prompt: Tensor | None) -> Context:
+    """Lengths and prompt of the texts to write."""
+    if prompt is None and options.length is None:
+        return fitted.sample_context(options.count, options.seed)
+    known = 0 if prompt is None else len(prompt)
+    length = options.length if options.length is not None else max(task.window, known + 1)
+    if not known < length <= LONGEST:
+        raise InputError(f"length is {length}; give one from {known + 1} to {LONGEST}.")
+    repeated = None if prompt is None else prompt.repeat(options.count, 1)
+    return SequenceContext(options.count, length, prompt=repeated)

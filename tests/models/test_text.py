@@ -1,0 +1,230 @@
+"""Models of texts: bounds, exactness, prompts, lengths."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from catnf.context import Context, SequenceContext
+from catnf.errors import InputError
+from catnf.flows.base import Logistic
+from catnf.models import Model, TextFlow
+from catnf.tasks.text import models
+from catnf.tasks.text.models import TextModelConfig, build_text_model
+
+Seeded = Callable[[int], torch.Generator]
+Perturb = Callable[[nn.Module, float], nn.Module]
+CATEGORIES, ELEMENTS = 4, 4
+SIZES: dict[str, object] = {
+    **{"channels": 2, "mixtures": 3, "hidden": 8, "blocks": 1, "heads": 2, "width": 6},
+    **{"features": 4, "encoder_hidden": 6, "dropout": 0.2, "input_dropout": 0.1},
+}
+KINDS: dict[str, dict[str, object]] = {
+    "anchored": {},
+    "free": {"anchored": False},
+    "two layers": {"layers": 2},
+    "transformer": {"network": "transformer"},
+    "words": {},  # as if four categories were too many for tables
+    "words, network": {"anchored": False, "decoder": "network"},
+    "words, tied": {"anchored": False, "decoder": "tied"},
+    "latent": {"kind": "text-latent"},
+    "parallel": {"kind": "text-parallel", "layers": 2},
+    "lstm": {"kind": "text-lm"},
+    "language transformer": {"kind": "text-lm", "network": "transformer"},
+}
+every = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def model(kind: str, perturb: Perturb, monkeypatch: pytest.MonkeyPatch) -> Model:
+    if kind.startswith("words"):
+        monkeypatch.setattr(models, "_TABLE_LIMIT", 2)
+    config = TextModelConfig(**(SIZES | KINDS[kind]))  # type: ignore[arg-type]
+    lengths = torch.tensor([0.0, 1.0, 1.0, 1.0, 3.0])
+    frequencies = torch.tensor([0.4, 0.3, 0.2, 0.1])
+    made = build_text_model(config, frequencies, lengths).eval()
+    perturb(made, 0.1)
+    return made
+
+
+def texts(batch: int = 3, seed: int = 0) -> Tensor:
+    return torch.randint(CATEGORIES, (batch, ELEMENTS), generator=torch.Generator().manual_seed(seed))
+
+
+@every
+def test_shapes_and_seeds(model: Model, seeded: Seeded) -> None:
+    x = texts()
+    ctx = SequenceContext.of(x, torch.tensor([4, 2, 1]))
+    nats = model.log_prob(x, ctx, 3, seeded(1))
+    assert nats.shape == (3,)
+    assert torch.isfinite(nats).all()
+    assert torch.equal(nats, model.log_prob(x, ctx, 3, seeded(1)))
+    other = ctx.hide(x) + (~ctx.mask).long()  # type: ignore[operator]
+    assert torch.equal(nats, model.log_prob(other, ctx, 3, seeded(1))), "padding does not count"
+    drawn = model.sample(ctx, seeded(2))
+    assert drawn.shape == x.shape
+    assert torch.equal(drawn, model.sample(ctx, seeded(2)))
+    assert torch.equal(drawn, ctx.hide(drawn))
+    assert model.reconstruct(x, ctx, seeded(3)).shape == x.shape
+    loss, _ = model.loss(x, ctx, seeded(4))
+    gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    names = [name for name, _ in model.named_parameters()]
+    idle = [name for name, gradient in zip(names, gradients, strict=True) if gradient is None]
+    assert all(name.endswith("coupling.spread") for name in idle), idle
+
+
+@every
+def test_every_symbol_counts_alike(model: Model, seeded: Seeded) -> None:
+    x = texts(2)
+    ctx = SequenceContext.of(x, torch.tensor([4, 1]))
+    _, nats = model.loss(x, ctx, seeded(1))
+    bound = model.training_bound(x, ctx, seeded(1)).value
+    torch.testing.assert_close(nats, -bound.sum().detach() / 5)
+
+
+@every
+def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> None:
+    """They sum to one where they are exact, and to no more than one where they are bounds."""
+    x = torch.tensor(list(itertools.product(range(CATEGORIES), repeat=2)))
+    ctx = SequenceContext.of(x)
+    if model.exact:
+        assert float(model.log_prob(x, ctx).exp().sum()) == pytest.approx(1.0, abs=1e-5)
+        return
+    one = torch.stack([model.log_prob(x, ctx, 1, seeded(seed)) for seed in range(64)]).mean(0)
+    many = model.log_prob(x, ctx, 2000, seeded(1))
+    assert float(one.exp().sum()) < 1.0
+    assert (many > one - 0.3).all(), "more draws tighten the bound"
+    total, close = float(many.exp().sum()), kind in ("anchored", "transformer", "words", "parallel")
+    # Where encodings do not know what the flow expects, few draws hold most of the weight.
+    assert total == pytest.approx(1.0, abs=0.1) if close else 0.1 < total < 1.3
+
+
+@pytest.mark.parametrize("kind", ["anchored", "free", "two layers", "transformer", "words", "parallel"])
+def test_flow_forth_and_back(model: Model, seeded: Seeded) -> None:
+    assert isinstance(model, TextFlow)
+    x = texts()
+    ctx = model.prepare(SequenceContext.of(x, torch.tensor([4, 3, 1])), None)
+    z = model.encoding.encode(ctx.hide(x), ctx.bare(), seeded(1)).z
+    with torch.no_grad():
+        y, logdet = model.flow(z, ctx)
+        torch.testing.assert_close(model.flow.inverse(y, ctx), z, atol=1e-3, rtol=1e-3)
+        density = model.flow.log_density(z, ctx, Logistic())
+    torch.testing.assert_close(density, ctx.total(Logistic().log_prob(y)) + logdet, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_density_of_words_against_the_jacobian(model: Model, seeded: Seeded) -> None:
+    assert isinstance(model, TextFlow)
+    ctx = model.prepare(SequenceContext(1, ELEMENTS), None)
+    z = torch.randn(1, ELEMENTS, 2, generator=seeded(1))
+
+    def flat(values: Tensor) -> Tensor:
+        return model.flow(values.view_as(z), ctx)[0].flatten()
+
+    jacobian = torch.autograd.functional.jacobian(flat, z.flatten())
+    assert torch.equal(jacobian.triu(1), torch.zeros_like(jacobian))
+    torch.testing.assert_close(
+        jacobian.diagonal().log().sum(), model.flow(z, ctx)[1][0], atol=1e-3, rtol=1e-3
+    )
+
+
+@every
+def test_prompts(kind: str, model: Model, seeded: Seeded) -> None:
+    prompt = torch.tensor([[3, 1], [0, 2]])
+    ctx = SequenceContext(2, ELEMENTS, prompt=prompt)
+    if kind == "parallel":
+        with pytest.raises(InputError, match="cannot continue a prompt"):
+            model.sample(ctx, seeded(1))
+        return
+    drawn = model.sample(ctx, seeded(1))
+    assert torch.equal(drawn[:, :2], prompt)
+    assert drawn.shape == (2, ELEMENTS)
+    for bad in (torch.zeros(2, ELEMENTS, dtype=torch.long), torch.zeros(1, 2, dtype=torch.long)):
+        with pytest.raises(InputError, match="The prompt has shape"):
+            model.sample(SequenceContext(2, ELEMENTS, prompt=bad), seeded(1))
+    with pytest.raises(InputError, match="outside of 0 to 3"):
+        model.sample(SequenceContext(2, ELEMENTS, prompt=prompt + 9), seeded(1))
+
+
+@pytest.mark.parametrize("kind", ["anchored", "lstm"])
+def test_what_follows_a_prompt_is_likely(model: Model, seeded: Seeded) -> None:
+    """The share of continuations equals `p(prompt and more) / p(prompt)`."""
+    prompt = torch.tensor([[3, 1]])
+    ctx = SequenceContext(4000, 3, prompt=prompt.expand(4000, -1))
+    drawn = torch.bincount(model.sample(ctx, seeded(1))[:, 2], minlength=CATEGORIES) / 4000
+    x = torch.cat([prompt.expand(CATEGORIES, -1), torch.arange(CATEGORIES).unsqueeze(1)], dim=1)
+    weights = model.log_prob(x, SequenceContext.of(x), 3000, seeded(2)).softmax(0)
+    # The flow continues one draw of the prompt's latents and decodes to the most probable symbol.
+    assert (drawn - weights).abs().max() < (0.02 if model.exact else 0.15)
+
+
+@every
+def test_lengths_are_drawn(model: Model, seeded: Seeded) -> None:
+    ctx = model.draw_context(4000, seeded(1))
+    assert ctx is not None
+    lengths = ctx.counts(torch.zeros(1)).long()
+    shares = torch.bincount(lengths, minlength=5) / 4000
+    assert shares[0] == 0
+    torch.testing.assert_close(shares[1:], torch.tensor([1 / 6, 1 / 6, 1 / 6, 0.5]), atol=0.03, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "anchored"])
+def test_colder_samples_are_more_alike(model: Model, seeded: Seeded) -> None:
+    ctx = SequenceContext(500, ELEMENTS)
+    cold = {tuple(row) for row in model.sample(ctx, seeded(1), 0.1).tolist()}
+    warm = {tuple(row) for row in model.sample(ctx, seeded(1)).tolist()}
+    assert len(cold) < len(warm)
+
+
+def test_separated_words_cost_what_a_language_model_costs(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With logistics far apart, decoding is certain and the bound is the weight of the right word."""
+    monkeypatch.setattr(models, "_TABLE_LIMIT", 2)
+    model = build_text_model(TextModelConfig(**SIZES), torch.full((CATEGORIES,), 0.25))  # type: ignore[arg-type]
+    assert isinstance(model, TextFlow)
+    with torch.no_grad():
+        model.encoding.place.weight.mul_(30.0)
+    x = texts(16)
+    nats = model.log_prob(x, SequenceContext.of(x), 1, seeded(1))
+    assert nats.mean() / ELEMENTS == pytest.approx(-math.log(CATEGORIES), abs=0.1)
+
+
+@pytest.mark.parametrize("kind", ["anchored", "transformer", "words"])
+def test_compiled_equals_eager(model: Model, seeded: Seeded) -> None:
+    """What engines compile has no part that they could not, padded or not."""
+    x = texts(4)
+    contexts = [SequenceContext.of(x), SequenceContext.of(x, torch.tensor([4, 3, 2, 1]))]
+    before = [model.loss(x, ctx, seeded(1))[0] for ctx in contexts]
+    for part in model.modules():
+        if getattr(part, "compile_unit", False):
+            part.compile(dynamic=False, fullgraph=True, backend="aot_eager")
+    for ctx, eager in zip(contexts, before, strict=True):
+        torch.testing.assert_close(model.loss(x, ctx, seeded(1))[0], eager)
+
+
+@every
+def test_other_contexts_are_refused(model: Model) -> None:
+    with pytest.raises(InputError, match="SequenceContext"):
+        model.bound(texts(), Context(3, ELEMENTS))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"channels": 0}, r"model\.channels is 0; give at least 1"),
+        ({"dropout": 1.0}, r"model\.dropout is 1\.0; give a share"),
+        ({"network": "transformer", "hidden": 7}, r"model\.hidden is 7; choose an even multiple"),
+        ({"kind": "text-parallel", "channels": 1}, r"model\.channels is 1; a channel mask"),
+        ({"encoder_hidden": 5}, r"model\.encoder_hidden is 5; give an even number"),
+        ({"reach": 0.0}, r"model\.reach is 0\.0"),
+    ],
+)
+def test_bad_sizes(bad: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TextModelConfig(**(SIZES | bad))  # type: ignore[arg-type]

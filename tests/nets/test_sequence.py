@@ -1,0 +1,109 @@
+"""Networks over texts: causality, remembered states, places, channels in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from catnf.context import Context, SequenceContext
+from catnf.errors import InputError
+from catnf.nets import BidirectionalLSTM, CausalLSTM, CausalTransformer, ChannelHeads, ParallelTransformer
+from catnf.nets.sequence import PLACES, Causal, drop, places
+
+Perturb = Callable[[nn.Module, float], nn.Module]
+MAKERS: dict[str, Callable[[], Causal]] = {
+    "lstm": lambda: CausalLSTM(3, 8, 2),
+    "transformer": lambda: CausalTransformer(3, 8, 2, 2),
+}
+
+
+@pytest.fixture(params=MAKERS)
+def network(request: pytest.FixtureRequest) -> Causal:
+    return MAKERS[request.param]()
+
+
+def test_states_depend_on_earlier_elements_alone(network: Causal) -> None:
+    values = torch.randn(2, 6, 3)
+    ctx = SequenceContext.of(values[..., 0])
+    states = network(values, ctx)
+    assert states.shape == (2, 6, 8)
+    values[:, 3] += 1.0
+    changed = (network(values, ctx) - states).abs().amax((0, 2))
+    assert (changed[:4] == 0).all(), "an element does not see itself"
+    assert (changed[4:] > 0).all()
+
+
+@pytest.mark.parametrize("lengths", [None, [6, 4]])
+def test_one_after_another_equals_all_at_once(network: Causal, lengths: list[int] | None) -> None:
+    values = torch.randn(2, 6, 3)
+    ctx = SequenceContext.of(values[..., 0], None if lengths is None else torch.tensor(lengths))
+    whole = network(values, ctx)
+    memory, now, states = network.begin(ctx, values), torch.zeros(2, 1, 3), []
+    for index in range(6):
+        state, memory = network.advance(now, memory)
+        states.append(state)
+        now = values[:, index : index + 1]
+    torch.testing.assert_close(torch.cat(states, dim=1), whole, atol=1e-5, rtol=1e-4)
+
+
+def test_places_count_from_both_ends() -> None:
+    x = torch.zeros(2, 7)
+    whole, padded = places(SequenceContext.of(x), x), places(SequenceContext.of(x, torch.tensor([7, 4])), x)
+    assert whole.shape == (1, 7, PLACES)
+    assert padded.shape == (2, 7, PLACES)
+    torch.testing.assert_close(padded[:1], whole)
+    assert not torch.allclose(padded[1, :4], whole[0, :4]), "its end is elsewhere"
+    assert torch.cdist(whole[0], whole[0]).fill_diagonal_(9.0).min() > 0.3, "all differ"
+
+
+def test_what_is_dropped() -> None:
+    values = torch.ones(1000, 4)
+    generator = torch.Generator().manual_seed(0)
+    dropped = drop(values, 0.3, generator)
+    assert float((dropped == 0).float().mean()) == pytest.approx(0.3, abs=0.03)
+    assert float(dropped.mean()) == pytest.approx(1.0, abs=0.05)
+    assert drop(values, 0.3, None) is values
+    with pytest.raises(InputError, match=r"dropout is 1\.0; give a share"):
+        CausalLSTM(3, 8, dropout=1.0)
+
+
+@pytest.mark.parametrize("make", [BidirectionalLSTM, ParallelTransformer])
+def test_both_ways(make: type[nn.Module], perturb: Perturb) -> None:
+    sizes = {"hidden": 12, "layers": 1, "heads": 2} if make is ParallelTransformer else {"hidden": 8}
+    network = perturb(make(3, 5, **sizes), 0.3)
+    values = torch.randn(2, 6, 3)
+    ctx = SequenceContext.of(values[..., 0], torch.tensor([6, 4]))
+    values = ctx.hide(values)
+    out = network(values, ctx)
+    assert out.shape == (2, 6, 5)
+    other = values.clone()
+    other[0, 3] += 1.0
+    changed = (network(other, ctx) - out).abs().amax(2)
+    assert (changed[0] > 0).all()
+    assert (changed[1] == 0).all()
+    other = values.clone()
+    other[1, 5] = 3.0  # padding
+    if make is ParallelTransformer:
+        torch.testing.assert_close(network(other, ctx)[1, :4], out[1, :4])
+
+
+def test_channels_see_those_before_them(perturb: Perturb) -> None:
+    heads = perturb(ChannelHeads(3, 4, 5, width=6), 0.3)
+    z, h = torch.randn(2, 4, 3), torch.randn(2, 4, 4)
+    out = heads(z, h).unflatten(-1, (3, 5))
+    assert out.shape == (2, 4, 3, 5)
+    for channel in range(3):
+        torch.testing.assert_close(heads.channel(z, heads.project(h), channel), out[..., channel, :])
+        other = z.clone()
+        other[..., channel] += 1.0
+        changed = (heads(other, h).unflatten(-1, (3, 5)) - out).abs().amax((0, 1, 3))
+        assert (changed[: channel + 1] == 0).all()
+        assert (changed[channel + 1 :] > 0).all()
+
+
+def test_a_text_needs_its_context() -> None:
+    with pytest.raises(InputError, match="SequenceContext"):
+        ParallelTransformer(3, 5, 12, 1, 2)(torch.zeros(2, 6, 3), Context(2, 6))

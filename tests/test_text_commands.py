@@ -1,0 +1,177 @@
+"""The command line on texts: prepare, train, evaluate, write."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from catnf import sample_texts
+from catnf.errors import InputError
+from catnf.evaluation import EvaluationOptions, evaluate_likelihood
+from catnf.fitted import load
+from catnf.storage import load_tensors
+
+SMALL = [
+    *("task.window=16", "model.hidden=16", "model.blocks=1", "model.width=8", "model.encoder_hidden=8"),
+    *("model.features=4", "training.steps=6", "training.batch=4", "training.warmup=2"),
+]
+KINDS = {
+    "mixture": ["model.mixtures=5"],
+    "latent": ["model.mixtures=5"],
+    "lstm": [],
+    "transformer": ["model.heads=2"],
+    "parallel": ["model.heads=2", "model.layers=2", "model.mixtures=5", "model.channels=3"],
+}
+Run = Callable[..., object]
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Path:
+    path = tmp_path / "story.txt"
+    path.write_text("the cat sat on the mat; the dog ran away.\n" * 60, encoding="utf-8")
+    return path
+
+
+def options(kind: str, *more: str) -> list[str]:
+    return [part for value in (*SMALL, *KINDS[kind], *more) for part in ("--set", value)]
+
+
+def train(run: Run, story: Path, kind: str, folder: str, *more: str) -> object:
+    name = f"text/text8/{kind}"
+    arguments = ("train", name, "--text", story, "-o", folder, "--device", "cpu", "--quiet")
+    return run(*arguments, *options(kind, *more))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_from_a_file_to_texts(kind: str, run_catnf: Run, story: Path) -> None:
+    outcome = train(run_catnf, story, kind, "runs")
+    assert outcome.code == 0, outcome.err
+    story.with_name("story-characters.npz").unlink()  # a trained model of characters writes without it
+    prompt = [] if kind == "parallel" else ["--prompt", "the c"]
+    drawn = run_catnf("sample", "runs", "-n", 3, *prompt, "--length", 12, "--seed", 1, "--json")
+    assert drawn.code == 0, drawn.err
+    texts = json.loads(drawn.out)["samples"]
+    assert [len(text) for text in texts] == [12] * 3
+    assert all(text.startswith("the c") for text in texts) or kind == "parallel"
+    again = run_catnf("sample", "runs", "-n", 3, *prompt, "--length", 12, "--seed", 1, "--json")
+    assert json.loads(again.out)["samples"] == texts
+
+
+@pytest.mark.parametrize("kind", ["mixture", "lstm"])
+def test_evaluation(kind: str, run_catnf: Run, story: Path) -> None:
+    train(run_catnf, story, kind, "runs")
+    arguments = ("evaluate", "runs", "--examples", 5, "--samples", 3, "--generated", 4, "--split", "test")
+    told = json.loads(run_catnf(*arguments, "--json").out)
+    metrics = told["metrics"]
+    assert {"bits_per_char", "bits_per_char_by_example", "bits_bound", "bits_reconstruction"} <= set(metrics)
+    assert {"reconstruction", "known_words"} <= set(metrics)
+    low, high = told["intervals"]["bits_per_char"]
+    assert low < metrics["bits_per_char"] < high
+    assert metrics["bits_per_char"] <= metrics["bits_bound"] + 1e-6
+    assert (metrics["bits_reconstruction"] == 0) == (kind == "lstm")
+
+
+def test_bits_are_those_of_all_characters(run_catnf: Run, story: Path) -> None:
+    """The last window is shorter than the others, and its characters count no more than theirs."""
+    train(run_catnf, story, "lstm", "runs")
+    fitted = load("runs")
+    found = evaluate_likelihood(fitted, EvaluationOptions("test", samples=1)).metrics
+    x, ctx = fitted.task.evaluation("test"), fitted.task.evaluation_context("test")
+    nats, counts = fitted.log_prob(x, ctx=ctx), ctx.counts(torch.zeros(1))
+    assert counts[-1] < counts[0]
+    assert found["bits_per_char"] == pytest.approx(float(-nats.sum() / counts.sum()) / math.log(2), abs=1e-5)
+    assert found["bits_per_char_by_example"] == pytest.approx(
+        float(-(nats / counts).mean()) / math.log(2), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", ["mixture", "transformer"])
+def test_stopped_and_resumed_equals_uninterrupted(
+    kind: str, run_catnf: Run, story: Path, tmp_path: Path
+) -> None:
+    """Dropout included, which draws from the run's own generator."""
+    noisy = ("model.dropout=0.3", "model.input_dropout=0.2")
+    train(run_catnf, story, kind, "whole", *noisy)
+    name = ("train", f"text/text8/{kind}", "--text", story, "-o", "pieces", "--device", "cpu", "--quiet")
+    for _ in range(8):
+        outcome = run_catnf(*name, "--max-time", 0, *options(kind, *noisy))
+        assert outcome.code == 0, outcome.err
+        if "Stopped early" not in outcome.err:
+            break
+    whole, pieces = (
+        load_tensors(tmp_path / folder / "model.safetensors")[0] for folder in ("whole", "pieces")
+    )
+    assert whole.keys() == pieces.keys()
+    assert all(bool((whole[key] == pieces[key]).all()) for key in whole)
+
+
+def test_saved_and_loaded(run_catnf: Run, story: Path, tmp_path: Path) -> None:
+    train(run_catnf, story, "mixture", "runs")
+    run_catnf("export", "runs", "-o", "mine.safetensors", "--dtype", "float32")
+    one, two = load(tmp_path / "runs"), load(tmp_path / "mine.safetensors")
+    assert one.digest() == two.digest()
+    x = one.task.evaluation("test", 2)
+    assert one.log_prob(x, 2, seed=1).tolist() == two.log_prob(x, 2, seed=1).tolist()
+    assert one.sample(2, seed=1).tolist() == two.sample(2, seed=1).tolist()
+
+
+def test_texts_in_python(run_catnf: Run, story: Path) -> None:
+    train(run_catnf, story, "mixture", "runs")
+    texts = sample_texts(2, "runs", prompt="the dog", length=20, seed=3)
+    assert texts == sample_texts(2, load("runs"), prompt="the dog", length=20, seed=3)
+    assert [text[:7] for text in texts] == ["the dog"] * 2
+    with pytest.raises(InputError, match="sets/shuffling/mixture knows no text"):
+        sample_texts(1, "sets/shuffling/mixture")
+
+
+def test_prepared_words(run_catnf: Run, story: Path) -> None:
+    outcome = run_catnf("data", "text", story, "--level", "words", "--size", 6, "--json")
+    told = json.loads(outcome.out)
+    assert told["categories"] == 6
+    assert told["path"].endswith("story-words.npz")
+    assert sum(told["unknown"]["train"].values()) > 0
+    shown = run_catnf("data", "text", story, "--level", "words", "--size", 6)
+    assert "unknown" in shown.err
+    assert "6 different symbols" in shown.err
+
+
+def test_prompts_tell_what_is_unknown(run_catnf: Run, story: Path) -> None:
+    train(run_catnf, story, "lstm", "runs")
+    outcome = run_catnf("sample", "runs", "-n", 1, "--prompt", "THE €", "--length", 9)
+    assert "Taken in lower case: 'E' (1), 'H' (1), 'T' (1)." in outcome.err
+    assert "Unknown, and taken as" in outcome.err
+    outcome = run_catnf("sample", "runs", "-n", 2, "--length", 50, "-o", "out.txt")
+    assert outcome.code == 0
+    assert len(Path("out.txt").read_text().splitlines()) == 2, "newlines are written as \\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--prompt", ""], "The prompt is empty"),
+        (["--prompt", "the", "--length", "3"], "length is 3; give one from 4"),
+        (["-n", "0"], "The number of samples is 0"),
+        (["--largest"], "--largest is for molecules"),
+    ],
+)
+def test_bad_options(run_catnf: Run, story: Path, arguments: list[str], message: str) -> None:
+    train(run_catnf, story, "lstm", "runs", "training.steps=1")
+    outcome = run_catnf("sample", "runs", *arguments)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_what_is_no_text(run_catnf: Run, story: Path) -> None:
+    outcome = run_catnf("train", "sets/shuffling/mixture", "--text", story)
+    assert "--text is for models of text, which sets/shuffling/mixture is not" in outcome.err
+    assert "give a UTF-8 file with --text" in run_catnf("train", "text").err
+    assert (
+        "--prompt and --length are for text"
+        in run_catnf("sample", "sets/shuffling/mixture", "--prompt", "a").err
+    )
+    assert "give a name that ends in .npz" in run_catnf("data", "text", story, "-o", "out.txt").err
