@@ -25,6 +25,12 @@ COLORINGS = {
     "rnn-smallest-first": "autoregressive, smallest first",
     "vae": "variational auto-encoder",
 }
+MOLECULES = {
+    "zinc250k/graphcnf": "Zinc250k, GraphCNF",
+    "zinc250k/stages": "Zinc250k, in stages (ours)",
+    "zinc250k/graphcnf-charged": "Zinc250k with charges, GraphCNF",
+    "moses/graphcnf": "MOSES, GraphCNF",
+}
 TABLES = {
     "mixture": "CNF, mixture encoding",
     "latent": "Latent NF",
@@ -69,6 +75,25 @@ def colorings(root: Path) -> str:
             theirs = paper[experiment]["metrics"] if experiment in paper else None
             cells.append(f"{theirs['validity']:.1%} / {theirs['bits_per_node']:.2f}" if theirs else "–")
         lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def molecules(root: Path) -> str:
+    """Molecules, our numbers and below them the paper's."""
+    shares = ("validity", "validity_largest", "uniqueness", "novelty", "reconstruction")
+    heads = ["valid", "largest part valid", "unique", "novel", "reconstructed", "bits per node", "FCD"]
+    lines = [_row(["molecules", *heads]), _row(["---"] * 8)]
+    paper = {row["experiment"]: row for row in _read(root / "results/paper.json")["rows"]}
+    for model, name in MOLECULES.items():
+        experiment = f"molecules/{model}"
+        path = root / "results" / f"{experiment}.json"
+        found = {name: _read(path)["metrics"]} if path.exists() else {}
+        if experiment in paper:
+            found[f"{name}, the paper"] = paper[experiment]["metrics"]
+        for title, metrics in found.items():
+            cells = [f"{metrics[key]:.1%}" if key in metrics else "–" for key in shares]
+            distance = f"{metrics['fcd']:.1f}" if "fcd" in metrics else "–"
+            lines.append(_row([title, *cells, f"{metrics['bits_per_node']:.2f}", distance]))
     return "\n".join(lines)
 
 
@@ -130,6 +155,7 @@ def filled(root: Path) -> str:
     for name, table in (
         ("results", quality),
         ("colorings", colorings),
+        ("molecules", molecules),
         ("tables", tables),
         ("speed", speed),
     ):

@@ -87,12 +87,6 @@ def sum_of_ends(values: Tensor, layout: PairLayout) -> Tensor:
     return out
 
 
-def to_pairs(values: Tensor, layout: PairLayout) -> Tensor:
-    """Both ways round a pair added: `values: [batch, nodes, nodes, width]` to `[batch, pairs, width]`."""
-    out: Tensor = _ToPairs.apply(values, *layout)
-    return out
-
-
 def _spread(values: Tensor, matrix: Tensor) -> Tensor:
     nodes = matrix.shape[0]
     off_diagonal = ~torch.eye(nodes, dtype=torch.bool, device=values.device)
@@ -112,18 +106,6 @@ class _ToMatrix(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         first, second = ctx.saved_tensors
         return gradient[:, first, second] + gradient[:, second, first], None, None, None
-
-
-class _ToPairs(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, first: Tensor, second: Tensor, matrix: Tensor) -> Tensor:
-        ctx.save_for_backward(matrix)
-        return values[:, first, second] + values[:, second, first]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        (matrix,) = ctx.saved_tensors
-        return _spread(gradient, matrix), None, None, None
 
 
 class _SumOfEnds(torch.autograd.Function):

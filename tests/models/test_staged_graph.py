@@ -35,7 +35,7 @@ def in_rounds(categories: int, features: int, elements: int) -> FlowInRounds:
 
 
 def staged(categories: int = 3, kinds: int = 2, largest: int = 5, slots: int = 6) -> StagedGraphFlow:
-    networks = (EdgeGNN(SIZES.inputs, SIZES.outputs, 16, 8, 2, 2, triangles=4) for _ in range(2))
+    networks = (EdgeGNN(SIZES.inputs, SIZES.outputs, 16, 8, 2, 2) for _ in range(2))
     connections = ConnectionFlow(
         MixtureEncoding(torch.tensor([0.6, 0.4]), 2),
         SIZES.node_channels,

@@ -13,33 +13,7 @@ from catnf.nets.gated import GatedUpdate
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
 from catnf.nets.readout import Readout
-from catnf.pairs import PairLayout, pair_layout, sum_of_ends, to_matrix, to_pairs
-
-
-class Triangles(nn.Module):
-    """What pairs learn over a third node: products of what both their ends have to do with it.
-
-    So in a few layers a pair knows whether a way leads from one end to the other.
-
-    Args:
-        edges: width of the features of edges.
-        channels: products for a pair.
-    """
-
-    def __init__(self, edges: int, channels: int) -> None:
-        super().__init__()
-        self.sides = nn.Linear(edges, 4 * channels)  # two factors and their gates
-        self.norm = nn.LayerNorm(channels, elementwise_affine=False)
-        self.output = nn.Linear(channels, edges, bias=False)
-
-    def forward(self, e: Tensor, ctx: JointContext, layout: PairLayout) -> Tensor:
-        """`e: [batch, pairs, width]` to as much."""
-        value, gate = self.sides(e).chunk(2, dim=-1)
-        sides = to_matrix(ctx.edges.hide(value * torch.sigmoid(gate)), layout)
-        one, other = sides.permute(0, 3, 1, 2).chunk(2, dim=1)  # [batch, channels, nodes, nodes]
-        both = to_pairs((one @ other).permute(0, 2, 3, 1), layout)
-        out: Tensor = self.output(self.norm(both))
-        return out
+from catnf.pairs import PairLayout, pair_layout, sum_of_ends, to_matrix
 
 
 class EdgeLayer(nn.Module):
@@ -53,12 +27,11 @@ class EdgeLayer(nn.Module):
         edges: width of the features of edges.
         heads: attention heads.
         all_pairs: whether edges are all pairs of nodes.
-        triangles: products that a pair learns over third nodes, 0 for none; only where edges are all pairs.
     """
 
     compile_unit = True  # the repeating part: a whole network would take as many times longer to compile
 
-    def __init__(self, nodes: int, edges: int, heads: int, all_pairs: bool, triangles: int = 0) -> None:
+    def __init__(self, nodes: int, edges: int, heads: int, all_pairs: bool) -> None:
         super().__init__()
         self.heads = heads
         self.norm_nodes = nn.LayerNorm(nodes, elementwise_affine=False)
@@ -70,7 +43,6 @@ class EdgeLayer(nn.Module):
         self.from_ends = nn.Linear(nodes, edges, bias=False)
         self.from_edge = nn.Linear(edges, edges)
         self.update_edges = GatedUpdate(edges)
-        self.triangles = Triangles(edges, triangles) if triangles else None
 
     def forward(
         self, v: Tensor, e: Tensor, ctx: JointContext, layout: PairLayout | None
@@ -80,8 +52,6 @@ class EdgeLayer(nn.Module):
         if layout is not None:
             v = self.update_nodes(v, self._attend_all(self.norm_nodes(v), normed, ctx, layout))
             ends = sum_of_ends(self.from_ends(self.norm_nodes(v)), layout)
-            if self.triangles is not None:
-                ends = ends + self.triangles(normed, ctx, layout)
         else:
             assert ctx.incidence is not None
             incidence = ctx.incidence.to(v.dtype)
@@ -128,7 +98,6 @@ class EdgeGNN(Network):
         layers: edge layers.
         heads: attention heads.
         all_pairs: whether edges are all pairs of nodes, or those of `ctx.incidence`.
-        triangles: products that a pair learns over third nodes in a layer, 0 for none.
     """
 
     def __init__(
@@ -140,7 +109,6 @@ class EdgeGNN(Network):
         layers: int = 4,
         heads: int = 4,
         all_pairs: bool = True,
-        triangles: int = 0,
     ) -> None:
         super().__init__()
         self.all_pairs = all_pairs
@@ -151,9 +119,7 @@ class EdgeGNN(Network):
         )
         self.node_mix = nn.Linear(nodes, nodes, bias=False)
         self.edge_mix = nn.Linear(edges, edges, bias=False)
-        self.layers = nn.ModuleList(
-            EdgeLayer(nodes, edges, heads, all_pairs, triangles) for _ in range(layers)
-        )
+        self.layers = nn.ModuleList(EdgeLayer(nodes, edges, heads, all_pairs) for _ in range(layers))
         self.node_readout, self.edge_readout = Readout(nodes, outputs[0]), Readout(edges, outputs[1])
 
     def forward(self, nodes: Tensor, edges: Tensor, ctx: JointContext) -> tuple[Tensor, Tensor]:

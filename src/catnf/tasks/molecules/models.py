@@ -50,14 +50,11 @@ class MoleculeModelConfig:
     node_hidden: int = 256  # width of features of atoms
     edge_hidden: int = 128  # and of bonds
     heads: int = 4  # attention heads
-    triangles: int = 0  # products that pairs learn over third atoms in a layer of the third step
     reach: float = 30.0  # how many times farther than other weights the encodings' tables move in a step
 
     def __post_init__(self) -> None:
-        if self.triangles < 0:
-            raise InputError(f"model.triangles is {self.triangles}; give 0 or more.")
         for name, value in vars(self).items():
-            if name != "triangles" and isinstance(value, int) and value < 1:
+            if isinstance(value, int) and value < 1:
                 raise InputError(f"model.{name} is {value}; give at least 1.")
         if min(self.node_channels, self.edge_channels) < 2:
             raise InputError(
@@ -124,5 +121,4 @@ class MoleculeModelConfig:
     def _joint(self, layers: int, blocks: int, all_pairs: bool) -> JointFlow:
         sizes = JointSizes(self.node_channels, self.edge_channels, self.node_mixtures, self.edge_mixtures)
         shape = (sizes.inputs, sizes.outputs, self.node_hidden, self.edge_hidden, blocks, self.heads)
-        triangles = self.triangles if all_pairs else 0
-        return JointFlow(JointStep(sizes, EdgeGNN(*shape, all_pairs, triangles)) for _ in range(layers))
+        return JointFlow(JointStep(sizes, EdgeGNN(*shape, all_pairs)) for _ in range(layers))
