@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from catnf.cli.base import AsJson, Device, app, chosen_device, data, messages
+from catnf.cli.progress import counting_bar
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ def make_coloring(
     path = output if output is not None else data_folders()[0] / relative_path(size)
     if path.suffix != ".npz":
         raise InputError(f"The output is {path}; give a name that ends in .npz.")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=messages) as progress:
+        with counting_bar() as progress:
             bar = progress.add_task("Coloring graphs", total=sum(plan.counts))
             mark = make_dataset(path, plan, workers, lambda count: progress.update(bar, advance=count))
     except KeyboardInterrupt:

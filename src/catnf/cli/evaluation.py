@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from catnf.cli.base import AsJson, Device, app, chosen_device, messages, typed_command
+from catnf.cli.progress import counting_bar, named_bars
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def evaluate(
     if likelihood is None:
         evaluation = evaluate_likelihood(fitted, options)
     if drawn or options.generated:
-        with _bars() as progress:
+        with named_bars(counting_bar()) as progress:
             more = evaluate_samples(fitted, options, drawn, available_cores(), progress)
         evaluation = evaluation.joined(more)
     evaluation = with_optimum(evaluation, fitted)
@@ -103,26 +101,6 @@ def evaluate(
         _show(fitted.experiment.name, evaluation)
     if results is not None:  # last: a file that cannot be written to loses nothing
         write_result(results, fitted.experiment.name, outcome, fitted.seed)
-
-
-@contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Shows how far every stage is, once there is one."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=messages)
-    bars: dict[str, TaskID] = {}
-
-    def show(stage: str, done: int, total: int) -> None:
-        if stage not in bars:
-            progress.start()  # the second time it does nothing
-            bars[stage] = progress.add_task(stage)
-        progress.update(bars[stage], completed=done, total=total or None)
-
-    try:
-        yield show
-    finally:
-        if bars:
-            progress.stop()
 
 
 def _show(name: str, evaluation: Evaluation) -> None:

@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from catnf.cli.base import AsJson, data, messages
+from catnf.cli.progress import counting_bar, download_bars
 from catnf.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -152,7 +144,7 @@ def _prepare(
     from catnf.tasks.molecules.preparation import prepare
 
     try:
-        with _bar(quiet) as progress:
+        with counting_bar(quiet) as progress:
             bar = progress.add_task("Reading molecules", total=len(source))
             return prepare(
                 source, vocabulary, path, workers, lambda count: progress.update(bar, advance=count)
@@ -160,11 +152,6 @@ def _prepare(
     except KeyboardInterrupt:
         messages.print(f"Stopped; {path} is not made.")
         raise typer.Exit(130) from None
-
-
-def _bar(quiet: bool = False) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=messages, disable=quiet)
 
 
 def _default_path(source: str, vocabulary: str) -> Path:
@@ -181,25 +168,8 @@ def _open(source: str, column: str | None, shares: tuple[float, float, float] | 
     """The SMILES, with a bar for every file that has to be downloaded."""
     from catnf.tasks.molecules.sources import open_source
 
-    bars: dict[str, TaskID] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=messages)
-
-    def show(name: str, done: int, total: int) -> None:
-        if name not in bars:
-            progress.start()  # the second time it does nothing
-            bars[name] = progress.add_task(f"Downloading {name}")
-        progress.update(bars[name], completed=done, total=total or None)
-
-    try:
+    with download_bars() as show:
         return open_source(source, column, shares, show)
-    except KeyboardInterrupt:
-        progress.stop()
-        messages.print("Stopped; the same command goes on from here.")
-        raise typer.Exit(130) from None
-    finally:
-        if bars:
-            progress.stop()
 
 
 def _tell(summary: Summary, path: Path, refused: Path, seconds: float) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from catnf.cli.base import messages, typed_command
+from catnf.cli.progress import counting_bar
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
 
@@ -93,7 +93,7 @@ def _write_graphs(fitted: FittedModel, options: SamplingOptions, path: Path, as_
 
     make_folder(path.parent)  # before the work whose outcome goes there
     try:
-        with _bar(options.process > 0) as progress:
+        with counting_bar(options.process > 0) as progress:
             bar = progress.add_task("Drawing graphs", total=options.count)
             drawn = SampledGraphs.draw(
                 fitted, options, typed_command(), lambda count: progress.update(bar, advance=count)
@@ -110,11 +110,6 @@ def _write_graphs(fitted: FittedModel, options: SamplingOptions, path: Path, as_
     messages.print(f"{path}: {len(drawn.archive):,} graphs drawn in {seconds:.1f} s.")
 
 
-def _bar(silent: bool) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=messages, disable=silent)
-
-
 def _stream(
     fitted: FittedModel, options: SamplingOptions, outputs: Outputs, file: LineFile | None, tally: Tally
 ) -> list[SampledMolecule]:
@@ -124,7 +119,7 @@ def _stream(
     whole = outputs.as_json and file is None
     kept: list[SampledMolecule] = []
     # On the screen a bar would run between the lines.
-    with _bar(options.process > 0 or file is None) as progress:
+    with counting_bar(options.process > 0 or file is None) as progress:
         bar = progress.add_task("Drawing molecules", total=options.count)
         _put([_HEADER], file, whole)
         for chunk in stream_molecules(fitted, options):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from catnf.cli.base import AsJson, Device, app, chosen_device, messages
+from catnf.cli.progress import counting_bar
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,9 +70,8 @@ def score(
         return score_rows(model, file, output, samples, seed, as_json)
     fitted = molecule_model(model, chosen_device(device))
     rows = read_smiles_file(file, column)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=messages) as progress:
+        with counting_bar() as progress:
             bar = progress.add_task("Scoring molecules", total=len(rows.smiles))
             scored = score_molecules(
                 rows.smiles,

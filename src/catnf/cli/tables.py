@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from catnf.cli.base import AsJson, app, messages
+from catnf.cli.progress import counting_bar
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ def fit(
         max_seconds=max_time,
         random_state=_checked(seed),
     )
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with _warnings_told(), Progress(*columns, console=messages, disable=quiet) as progress:
+        with _warnings_told(), counting_bar(quiet) as progress:
             bar = progress.add_task("Fitting", total=None)
 
             def show(step: int, total: int, bits: float | None) -> None:

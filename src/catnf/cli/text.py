@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from catnf.cli.base import AsJson, data, messages
+from catnf.cli.progress import download_bars
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,24 +108,8 @@ def own_text(name: str, file: Path | None, level: Level | None, quiet: bool) -> 
 def _prepare(source: str, path: Path, level: Level | None, size: int | None) -> Summary:
     from catnf.tasks.text.preparation import prepare
 
-    bars: dict[str, TaskID] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=messages)
-
-    def show(name: str, done: int, total: int) -> None:
-        if name not in bars:
-            progress.start()  # the second time it does nothing
-            bars[name] = progress.add_task(f"Downloading {name}")
-        progress.update(bars[name], completed=done, total=total or None)
-
-    try:
+    with download_bars() as show:
         return prepare(source, path, level, size, show)
-    except KeyboardInterrupt:
-        messages.print("Stopped; the same command goes on from here.")
-        raise typer.Exit(130) from None
-    finally:
-        if bars:
-            progress.stop()
 
 
 def _default_path(source: str, level: Level | None) -> Path:
