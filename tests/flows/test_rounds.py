@@ -33,7 +33,7 @@ def colors(z: Tensor, ctx: Context) -> Tensor:
 def plan_rounds(adjacency: Tensor, most: int, ties: Tensor | None = None, x: Tensor | None = None) -> Tensor:
     batch, nodes = adjacency.shape[:2]
     read = None if x is None else lambda z, ctx: x
-    flow = Rounds(RoundStep(nn.Identity(), 1, 1), most, nodes, COLORS - 1, read)
+    flow = Rounds(RoundStep(nn.Identity(), 1, 1), most, nodes, COLORS - 1, read=read)
     ctx = GraphContext(batch, nodes, adjacency=adjacency, ties=ties)
     return flow.plan(torch.zeros(batch, nodes, 1), ctx)
 
@@ -49,7 +49,7 @@ def rounds_of(edges: list[tuple[int, int]], nodes: int, most: int = 10) -> list[
 def flow(request: pytest.FixtureRequest, perturb: Callable[..., Rounds]) -> Rounds:
     read, features = (None, FLAGS) if request.param == "by rank" else (colors, COLORS + FLAGS)
     network = GraphAttention(1, 2 + 3 * MIXTURES, features, hidden=8, layers=2, heads=2)
-    return perturb(Rounds(RoundStep(network, 1, MIXTURES), 5, NODES, COLORS - 1, read))
+    return perturb(Rounds(RoundStep(network, 1, MIXTURES), 5, NODES, COLORS - 1, 3, read))
 
 
 def test_neighbours_have_different_rounds_and_high_degrees_come_first(seeded: Seeded) -> None:

@@ -74,6 +74,7 @@ class Rounds(Transform):
         rounds: their number for graphs of up to `nodes` nodes; larger graphs get as many as they need.
         nodes: the most nodes of a graph in training.
         free: nodes with at most so many different categories around them always find one.
+        reach: nodes of a round are more than so many edges apart, see `ReadyNodes`.
         read: categories `[batch, nodes]` below `free + 1` of latents `[batch, nodes, channels]`; `None` to go
             by rank alone.
     """
@@ -84,11 +85,16 @@ class Rounds(Transform):
         rounds: int,
         nodes: int,
         free: int,
+        reach: int = 2,
         read: Callable[[Tensor, Context], Tensor] | None = None,
     ) -> None:
         super().__init__()
         self.step = step
-        self.order, self.ready, self.surroundings = NodeOrder(), ReadyNodes(free), Surroundings(free + 1)
+        self.order, self.ready, self.surroundings = (
+            NodeOrder(),
+            ReadyNodes(free, reach),
+            Surroundings(free + 1),
+        )
         self.rounds, self.nodes, self.read = rounds, nodes, read
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:

@@ -54,22 +54,24 @@ class NodeOrder(nn.Module):
 class ReadyNodes(nn.Module):
     """Which nodes can be decided now, given those that are.
 
-    A node waits for every undecided node that comes before it and is its neighbour, or with which it shares a
-    neighbour behind both that could be left without a category. So nodes that are decided together are not
-    adjacent and do not take a choice from each other's undecided neighbours.
+    A node waits for every undecided node that comes before it and is near: at most `reach` edges away, all
+    nodes between them being undecided ones that could be left without a category. So nodes that are decided
+    together are not adjacent and do not take a choice from each other's undecided neighbours; the farther
+    they reach, the less they would have to agree upon.
 
     By default nodes come in the order of their rank. Where it is known what others have become, those come
     first that have most different categories around them; a node with a single choice left waits for nobody.
 
     Args:
         free: nodes with at most so many different categories around them always find one.
+        reach: how many edges away a node looks for those to wait for.
     """
 
     compile_unit = True
 
-    def __init__(self, free: int) -> None:
+    def __init__(self, free: int, reach: int) -> None:
         super().__init__()
-        self.free = free
+        self.free, self.reach = free, reach
 
     def forward(self, adjacency: Tensor, order: Tensor, todo: Tensor, around: Tensor | None = None) -> Tensor:
         """True where a node is ready: `[batch, nodes]`.
@@ -88,8 +90,12 @@ class ReadyNodes(nn.Module):
             seen = around.sum(-1)
             first, most_around = _larger(seen) | (_equal(seen) & order), seen + open_edges.sum(-1)
             may_wait = todo & (seen < self.free)
-        behind = (open_edges & first.mT & (most_around > self.free).unsqueeze(1)).float()
-        before = first & todo.unsqueeze(1) & (adjacency | (behind @ behind.mT > 0))
+        near, path = adjacency, adjacency.float()
+        between = (todo & (most_around > self.free)).unsqueeze(1).float()
+        for _ in range(self.reach - 1):
+            path = ((path * between) @ adjacency.float() > 0).float()
+            near = near | (path > 0)
+        before = near & first & todo.unsqueeze(1)
         return todo & ~(may_wait & before.any(-1))
 
 

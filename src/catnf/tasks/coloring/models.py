@@ -21,6 +21,9 @@ from catnf.nets import GraphAttention
 from catnf.tasks.coloring.data import GraphColoring
 from catnf.tasks.task import Task
 
+_REACH = 3
+"""How many edges nodes of a round are apart at least. With 2 many choose together what does not fit."""
+
 
 @dataclass(frozen=True)
 class ColoringModelConfig:
@@ -82,7 +85,7 @@ class ColoringModelConfig:
         outputs = MixtureCoupling.outputs(self.channels, WholeMask(), self.mixtures)
         network = self._networks(task.colors + FLAGS)(self.channels, outputs)
         step = RoundStep(network, self.channels, self.mixtures)
-        return Rounds(step, self.layers, task.nodes, task.colors - 1, encoding.decode)
+        return Rounds(step, self.layers, task.nodes, task.colors - 1, _REACH, encoding.decode)
 
     def _networks(self, features: int = 0) -> Conditioner:
         def make(inputs: int, outputs: int) -> GraphAttention:
