@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 
-from catnf.context import GraphContext, SetContext
+from catnf.context import Context, GraphContext, SetContext
 from catnf.errors import InputError
 from catnf.flows import Rounds, RoundStep
-from catnf.flows.rounds import FLAGS, node_ranks, plan_rounds
+from catnf.flows.rounds import FLAGS
+from catnf.flows.turns import node_ranks
 from catnf.nets import GraphAttention
 
 Seeded = Callable[[int], torch.Generator]
@@ -24,22 +25,36 @@ def graphs(seeded: Seeded, batch: int = BATCH, nodes: int = NODES, share: float 
     return upper | upper.mT
 
 
+def colors(z: Tensor, ctx: Context) -> Tensor:
+    """Latents below -0.5, above 0.5, and between."""
+    return (z[..., 0] > -0.5).long() + (z[..., 0] > 0.5).long()
+
+
+def plan_rounds(adjacency: Tensor, most: int, ties: Tensor | None = None, x: Tensor | None = None) -> Tensor:
+    batch, nodes = adjacency.shape[:2]
+    read = None if x is None else lambda z, ctx: x
+    flow = Rounds(RoundStep(nn.Identity(), 1, 1), most, nodes, COLORS - 1, read=read)
+    ctx = GraphContext(batch, nodes, adjacency=adjacency, ties=ties)
+    return flow.plan(torch.zeros(batch, nodes, 1), ctx)
+
+
 def rounds_of(edges: list[tuple[int, int]], nodes: int, most: int = 10) -> list[int]:
     adjacency = torch.zeros(1, nodes, nodes, dtype=torch.bool)
     for one, other in edges:
         adjacency[0, one, other] = adjacency[0, other, one] = True
-    return plan_rounds(adjacency, most, COLORS - 1)[0].tolist()
+    return plan_rounds(adjacency, most)[0].tolist()
 
 
-@pytest.fixture
-def flow(perturb: Callable[..., Rounds]) -> Rounds:
-    network = GraphAttention(1, 2 + 3 * MIXTURES, FLAGS, hidden=8, layers=2, heads=2)
-    return perturb(Rounds(RoundStep(network, 1, MIXTURES), rounds=5, nodes=NODES, free=COLORS - 1))
+@pytest.fixture(params=["by rank", "by choices"])
+def flow(request: pytest.FixtureRequest, perturb: Callable[..., Rounds]) -> Rounds:
+    read, features = (None, FLAGS) if request.param == "by rank" else (colors, COLORS + FLAGS)
+    network = GraphAttention(1, 2 + 3 * MIXTURES, features, hidden=8, layers=2, heads=2)
+    return perturb(Rounds(RoundStep(network, 1, MIXTURES), 5, NODES, COLORS - 1, 3, read))
 
 
 def test_neighbours_have_different_rounds_and_high_degrees_come_first(seeded: Seeded) -> None:
     adjacency = graphs(seeded, batch=50, nodes=20, share=0.2)
-    plan, degree = plan_rounds(adjacency, 20, COLORS - 1), adjacency.sum(-1)
+    plan, degree = plan_rounds(adjacency, 20), adjacency.sum(-1)
     same = plan.unsqueeze(1) == plan.unsqueeze(2)
     assert not (adjacency & same).any()
     later = plan.unsqueeze(2) > plan.unsqueeze(1)  # [batch, node, other]: the node comes after the other
@@ -47,7 +62,7 @@ def test_neighbours_have_different_rounds_and_high_degrees_come_first(seeded: Se
 
 
 def test_every_node_but_the_first_waits_for_one_of_the_round_before(seeded: Seeded) -> None:
-    plan = plan_rounds(graphs(seeded, batch=20, nodes=15), 15, COLORS - 1)
+    plan = plan_rounds(graphs(seeded, batch=20, nodes=15), 15)
     for rounds in plan:
         assert sorted(set(rounds.tolist())) == list(range(int(rounds.max()) + 1))
 
@@ -65,12 +80,35 @@ def test_small_graphs_by_hand() -> None:
 
 def test_ties_put_nodes_that_look_alike_in_order() -> None:
     triangle = ~torch.eye(3, dtype=torch.bool).unsqueeze(0)
-    assert plan_rounds(triangle, 3, COLORS - 1, torch.tensor([[0.1, 0.9, 0.5]])).tolist() == [[2, 0, 1]]
+    assert plan_rounds(triangle, 3, torch.tensor([[0.1, 0.9, 0.5]])).tolist() == [[2, 0, 1]]
+
+
+def test_nodes_with_one_choice_left_come_next_and_all_at_once() -> None:
+    # A wheel: the hub first, then one node of the rim, and the others as soon as two colors are around them.
+    rim = [(i, i % 6 + 1) for i in range(1, 7)]
+    adjacency = torch.zeros(1, 7, 7, dtype=torch.bool)
+    for one, other in rim + [(0, i) for i in range(1, 7)]:
+        adjacency[0, one, other] = adjacency[0, other, one] = True
+    x = torch.tensor([[0, 1, 2, 1, 2, 1, 2]])
+    assert plan_rounds(adjacency, 7, x=x).tolist() == [[0, 1, 2, 3, 4, 3, 2]]
+
+
+def test_choices_leave_nobody_without_a_turn(seeded: Seeded) -> None:
+    adjacency = graphs(seeded, batch=50, nodes=15, share=0.3)
+    x = torch.randint(COLORS, (50, 15), generator=seeded(2))
+    plan = plan_rounds(adjacency, 15, x=x)
+    for rounds in plan:
+        assert sorted(set(rounds.tolist())) == list(range(int(rounds.max()) + 1))
+    # Neighbours share a round only where both have a single choice left.
+    same = (plan.unsqueeze(1) == plan.unsqueeze(2)) & adjacency
+    before = adjacency & (plan.unsqueeze(1) < plan.unsqueeze(2))
+    seen = sum((before & (x == color).unsqueeze(1)).any(-1).int() for color in range(COLORS))
+    assert (seen >= COLORS - 1)[same.any(-1)].all()
 
 
 def test_rounds_at_most(seeded: Seeded) -> None:
     adjacency = graphs(seeded, batch=20, nodes=15)
-    free, capped = plan_rounds(adjacency, 15, COLORS - 1), plan_rounds(adjacency, 3, COLORS - 1)
+    free, capped = plan_rounds(adjacency, 15), plan_rounds(adjacency, 3)
     assert int(free.max()) > 2
     assert torch.equal(free.clamp(max=2), capped)
 
@@ -83,7 +121,7 @@ def test_relabelled_nodes_have_relabelled_ranks_and_rounds(seeded: Seeded) -> No
     order = torch.randperm(15, generator=seeded(2))
     other = adjacency[:, order][:, :, order]
     assert torch.equal(node_ranks(other), rank[:, order])
-    plan, again = (plan_rounds(graph[distinct], 15, COLORS - 1) for graph in (adjacency, other))
+    plan, again = (plan_rounds(graph[distinct], 15) for graph in (adjacency, other))
     assert torch.equal(again, plan[:, order])
 
 
@@ -124,7 +162,7 @@ def test_padding_changes_nothing(flow: Rounds, seeded: Seeded) -> None:
 
 def test_larger_graphs_get_the_rounds_that_they_need(flow: Rounds, seeded: Seeded) -> None:
     ctx = GraphContext.of(graphs(seeded, nodes=30, share=0.15))
-    assert int(plan_rounds(ctx.edges, 30, COLORS - 1).max()) >= flow.rounds
+    assert int(plan_rounds(ctx.edges, 30).max()) >= flow.rounds
     z = torch.randn(BATCH, 30, 1, generator=seeded(3))
     with torch.no_grad():
         torch.testing.assert_close(flow.inverse(flow(z, ctx)[0], ctx), z, rtol=1e-3, atol=2e-4)
@@ -140,7 +178,7 @@ def test_one_turn_of_every_graph_is_its_part_of_the_whole(flow: Rounds, seeded: 
     z = torch.randn(BATCH, NODES, 1, generator=seeded(3))
     with torch.no_grad():
         whole, total = flow(z, ctx)
-        turns = [flow.one_turn(ctx, torch.full((BATCH,), node)) for node in range(NODES)]
+        turns = [flow.one_turn(z, ctx, torch.full((BATCH,), node)) for node in range(NODES)]
         for node, turn in enumerate(turns):
             out, _ = flow.step(z, turn)
             assert turn.mask is not None

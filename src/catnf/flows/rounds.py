@@ -1,7 +1,8 @@
-"""Nodes of a graph transformed in rounds, those of many neighbours first when sampling."""
+"""Nodes of a graph transformed in rounds, those of few choices first when sampling."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -12,83 +13,10 @@ from catnf.errors import InputError
 from catnf.flows.coupling import MixtureCoupling
 from catnf.flows.masks import WholeMask
 from catnf.flows.transform import Transform
+from catnf.flows.turns import NodeOrder, ReadyNodes, Surroundings
 
 FLAGS = 2
 """Features that tell a conditioner the nodes of this round, and those of the rounds before."""
-
-_MODULUS = (1 << 31) - 1
-
-
-def node_ranks(adjacency: Tensor) -> Tensor:
-    """A number for every node, `[batch, nodes]`: large with many neighbours, or with many of those.
-
-    Further ties are broken by a hash of the surroundings. All is done in integers, whose sums do not depend
-    on the order of nodes: relabelled graphs give relabelled numbers, and nodes that no relabelling could tell
-    apart have the same one.
-
-    Args:
-        adjacency: `[batch, nodes, nodes]`, true where there is an edge.
-    """
-
-    def over_neighbours(values: Tensor) -> Tensor:
-        return torch.where(adjacency, values.unsqueeze(1), 0).sum(-1)
-
-    degree = adjacency.sum(-1)
-    code = degree * 7919 + 13
-    for _ in range(4):
-        mixed = (code * 48271 + 11) % _MODULUS
-        mixed = mixed * (mixed % 65521 + 1) % _MODULUS
-        code = (code * 31 + over_neighbours(mixed)) % _MODULUS
-    # Beyond 2^16 neighbours' neighbours the order would be another one, and still the same for all labels.
-    return (degree * (1 << 16) + over_neighbours(degree).clamp(max=(1 << 16) - 1)) * (1 << 31) + code
-
-
-def plan_rounds(adjacency: Tensor, most: int, free: int, ties: Tensor | None = None) -> Tensor:
-    """In which round every node is decided, from 0: `[batch, nodes]`, below `most`.
-
-    A node waits for every node of higher rank that is its neighbour, and for those with which it shares a
-    neighbour of lower rank than both that could be left without a color. So nodes of a round are not adjacent
-    and do not take a choice from each other's undecided neighbours. Nodes of equal rank look alike from
-    everywhere, and yet they must not clash: `ties` puts them in order.
-
-    Args:
-        adjacency: `[batch, nodes, nodes]`, true where there is an edge.
-        most: rounds at most; nodes that would need more share the last one.
-        free: nodes of at most so many neighbours always find a color.
-        ties: `[batch, nodes]`, larger for the higher of two nodes of equal rank; by default those that are
-            given first.
-    """
-    rank = node_ranks(adjacency)
-    if ties is None:
-        ties = -torch.arange(rank.shape[1], device=rank.device).expand_as(rank)
-    equal = rank.unsqueeze(1) == rank.unsqueeze(2)
-    ahead = ties.unsqueeze(1) > ties.unsqueeze(2)
-    higher = (rank.unsqueeze(1) > rank.unsqueeze(2)) | (equal & ahead)  # [batch, node, other]
-    tight = adjacency & higher.mT & (adjacency.sum(-1) > free).unsqueeze(1)
-    shared = tight.float() @ tight.float().mT > 0
-    waits = (adjacency | shared) & higher
-    plan = torch.zeros_like(rank, dtype=torch.int32)
-    for _ in range(most - 1):
-        plan = torch.where(waits, plan.unsqueeze(1) + 1, 0).amax(-1)
-    return plan
-
-
-class RoundPlan(nn.Module):
-    """`plan_rounds` as a module, so that it can be compiled: it is many small operations.
-
-    Args:
-        free: nodes of at most so many neighbours always find a color.
-    """
-
-    compile_unit = True
-
-    def __init__(self, free: int) -> None:
-        super().__init__()
-        self.free = free
-
-    def forward(self, adjacency: Tensor, most: int, ties: Tensor | None) -> Tensor:
-        """The round of every node, `[batch, nodes]`."""
-        return plan_rounds(adjacency, most, self.free, ties)
 
 
 class RoundStep(Transform):
@@ -132,63 +60,139 @@ class RoundStep(Transform):
 
 
 class Rounds(Transform):
-    """Every node is transformed once, in the rounds of `plan_rounds`, by the same step.
+    """Every node is transformed once, in rounds of nodes that are `ReadyNodes`, by the same step.
 
-    Sampling decides nodes of high rank first, as a person would color a graph. A round depends on the latents
-    of earlier ones alone, before they are transformed: the likelihood is a sum over rounds that can be
-    computed in any order, or for some of them only, see `one_turn`.
+    A round depends on the latents of earlier ones alone, before they are transformed: the likelihood is a sum
+    over rounds that can be computed in any order, or for some of them only, see `one_turn`.
+
+    Sampling decides nodes as a person would color a graph: first those of high rank or, where `read` tells
+    what decided nodes have become, those with few choices left. Then the last features of nodes tell which
+    categories are around them already.
 
     Args:
         step: transforms the nodes of a round.
         rounds: their number for graphs of up to `nodes` nodes; larger graphs get as many as they need.
         nodes: the most nodes of a graph in training.
-        free: nodes of at most so many neighbours always find a category, see `plan_rounds`.
+        free: nodes with at most so many different categories around them always find one.
+        reach: nodes of a round are more than so many edges apart, see `ReadyNodes`.
+        read: categories `[batch, nodes]` below `free + 1` of latents `[batch, nodes, channels]`; `None` to go
+            by rank alone.
     """
 
-    def __init__(self, step: RoundStep, rounds: int, nodes: int, free: int) -> None:
+    def __init__(
+        self,
+        step: RoundStep,
+        rounds: int,
+        nodes: int,
+        free: int,
+        reach: int = 2,
+        read: Callable[[Tensor, Context], Tensor] | None = None,
+    ) -> None:
         super().__init__()
         self.step = step
-        self.plan = RoundPlan(free)
-        self.rounds, self.nodes = rounds, nodes
+        self.order, self.ready, self.surroundings = (
+            NodeOrder(),
+            ReadyNodes(free, reach),
+            Surroundings(free + 1),
+        )
+        self.rounds, self.nodes, self.read = rounds, nodes, read
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
+        graph = _need_graph(ctx)
+        categories, plan = self._categories(z, graph), self.plan(z, graph)
+        most = int(ctx.hide(plan).max()) + 1 if self._may_ask(graph) else self._most(graph)
         logdet = torch.zeros_like(ctx.counts(z))
-        for turn in reversed(self._turns(ctx)):
-            z, change = self.step(z, turn)
+        for turn in reversed(range(most)):
+            around = self._around(graph, categories, plan < turn)
+            z, change = self.step(z, _turn(graph, plan == turn, plan < turn, around))
             logdet = logdet + change
         return z, logdet
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
-        for turn in self._turns(ctx):
-            z = self.step.inverse(z, turn)
+        graph = _need_graph(ctx)
+        order, most = self.order(graph.edges, graph.ties), self._most(graph)
+        todo = present = _present(graph)
+        for turn in range(most):
+            if self._may_ask(graph) and not todo.any():
+                break
+            decided = present & ~todo
+            around = self._around(graph, self._categories(z, graph), decided)
+            now = self.ready(graph.edges, order, todo, around) if turn < most - 1 else todo
+            z = self.step.inverse(z, _turn(graph, now, decided, around))
+            todo = todo & ~now
         return z
 
-    def one_turn(self, ctx: GraphContext, node: Tensor) -> GraphContext:
+    def plan(self, z: Tensor, ctx: GraphContext) -> Tensor:
+        """The round of every node, from 0: `[batch, nodes]`; that of padding is behind all others.
+
+        Nodes that would need more rounds than there are share the last one.
+
+        Args:
+            z: `[batch, nodes, channels]`, as encoded.
+            ctx: of the graphs.
+        """
+        order, categories = self.order(ctx.edges, ctx.ties), self._categories(z, ctx)
+        todo = present = _present(ctx)
+        plan = torch.where(present, 0, ctx.elements + self.rounds)
+        for _ in range(self._most(ctx) - 1):
+            around = self._around(ctx, categories, present & ~todo)
+            todo = todo & ~self.ready(ctx.edges, order, todo, around)
+            plan = plan + todo
+        return plan
+
+    def one_turn(self, z: Tensor, ctx: GraphContext, node: Tensor) -> GraphContext:
         """The context of the round of `node: [batch]` in each graph, with the nodes of it as its mask.
 
         `step` takes it as one of its rounds, graphs being in different ones.
+
+        Args:
+            z: `[batch, nodes, channels]`, as encoded.
+            ctx: of the graphs.
+            node: `[batch]`.
         """
-        plan, _ = self._plan(ctx)
+        plan = self.plan(z, ctx)
         turn = plan.gather(1, node.unsqueeze(1))
-        return replace(_turn(ctx, plan, turn), mask=plan == turn)
+        around = self._around(ctx, self._categories(z, ctx), plan < turn)
+        return replace(_turn(ctx, plan == turn, plan < turn, around), mask=plan == turn)
 
-    def _turns(self, ctx: Context) -> list[GraphContext]:
-        """The context of every round."""
-        if not isinstance(ctx, GraphContext):
-            raise InputError(f"Rounds need a GraphContext, not a {type(ctx).__name__}.")
-        plan, rounds = self._plan(ctx)
-        return [_turn(ctx, plan, turn) for turn in range(rounds)]
+    def _categories(self, z: Tensor, ctx: GraphContext) -> Tensor | None:
+        """What nodes have become, `[batch, nodes]`, where that matters."""
+        return None if self.read is None else self.read(z, ctx)
 
-    def _plan(self, ctx: GraphContext) -> tuple[Tensor, int]:
-        """The round of every node, `[batch, nodes]`, and their number, which is the round of padding."""
-        large = ctx.elements > self.nodes
-        plan: Tensor = self.plan(ctx.edges, ctx.elements if large else self.rounds, ctx.ties)
-        # To ask how many are needed would make a GPU wait, and graphs of training are many at once anyway.
-        rounds = int(plan.max()) + 1 if large or not plan.is_cuda else self.rounds
-        return (plan if ctx.mask is None else torch.where(ctx.mask, plan, rounds)), rounds
+    def _around(self, ctx: GraphContext, categories: Tensor | None, decided: Tensor) -> Tensor | None:
+        """The categories around nodes, `[batch, nodes, categories]`, where they matter."""
+        if categories is None:
+            return None
+        around: Tensor = self.surroundings(ctx.edges, categories, decided)
+        return around
+
+    def _most(self, ctx: GraphContext) -> int:
+        """Rounds that graphs of this size may have."""
+        return ctx.elements if ctx.elements > self.nodes else self.rounds
+
+    def _may_ask(self, ctx: GraphContext) -> bool:
+        """Whether to look how many rounds are needed.
+
+        That would make a GPU wait, and graphs of training are many at once anyway.
+        """
+        return ctx.elements > self.nodes or not ctx.edges.is_cuda
 
 
-def _turn(ctx: GraphContext, plan: Tensor, turn: Tensor | int) -> GraphContext:
-    """The context of round `turn`, its last features being flags of the nodes in it and of those before."""
-    flags = torch.stack([plan == turn, plan < turn], dim=-1)
-    return ctx.with_features(flags if ctx.features is None else torch.cat([ctx.features, flags], dim=-1))
+def _need_graph(ctx: Context) -> GraphContext:
+    if not isinstance(ctx, GraphContext):
+        raise InputError(f"Rounds need a GraphContext, not a {type(ctx).__name__}.")
+    return ctx
+
+
+def _present(ctx: GraphContext) -> Tensor:
+    """Where there is a node, `[batch, nodes]`."""
+    if ctx.mask is not None:
+        return ctx.mask
+    return torch.ones(ctx.batch, ctx.elements, dtype=torch.bool, device=ctx.edges.device)
+
+
+def _turn(ctx: GraphContext, now: Tensor, before: Tensor, around: Tensor | None) -> GraphContext:
+    """The context of a round, its last features being what is around, and flags of whose turn it is."""
+    flags = torch.stack([now, before], dim=-1)
+    features = [part for part in (ctx.features, around, flags) if part is not None]
+    return ctx.with_features(torch.cat(features, dim=-1))

@@ -127,7 +127,7 @@ class FlowInRounds(CategoricalFlow):
         alone = ElementwiseContext(ctx.batch, ctx.elements, ctx.mask)
         encoded = self.encoding.encode(ctx.hide(x).long(), alone, generator)
         chances = torch.rand(ctx.batch, ctx.elements, device=x.device, generator=generator)
-        turn = self.flow.one_turn(ctx, ctx.hide(chances).argmax(1))
+        turn = self.flow.one_turn(encoded.z, ctx, ctx.hide(chances).argmax(1))
         z, logdet = self.flow.step(encoded.z, turn)
         value = turn.total(self.base.log_prob(z).sum(-1) + encoded.log_weight) + logdet
         share = ctx.counts(value) / turn.counts(value)

@@ -21,6 +21,9 @@ from catnf.nets import GraphAttention
 from catnf.tasks.coloring.data import GraphColoring
 from catnf.tasks.task import Task
 
+_REACH = 3
+"""How many edges nodes of a round are apart at least. With 2 many choose together what does not fit."""
+
 
 @dataclass(frozen=True)
 class ColoringModelConfig:
@@ -62,7 +65,7 @@ class ColoringModelConfig:
             case "graphcnf":
                 encoding = MixtureEncoding(task.frequencies(), self.channels, reach=self.reach)
                 if self.couplings == "rounds":
-                    return FlowInRounds(encoding, self._rounds(task))
+                    return FlowInRounds(encoding, self._rounds(task, encoding))
                 return CategoricalFlow(encoding, Sequential([*self._steps(), ActNorm(self.channels)]))
             case "graph-vae":
                 encoder, decoder = make(self.features, 2 * self.channels), make(self.channels, colors)
@@ -77,12 +80,12 @@ class ColoringModelConfig:
             return affine_steps(self.channels, self.layers, self._networks())
         return mixture_steps(self.channels, self.layers, self.mixtures, self._networks())
 
-    def _rounds(self, task: Task) -> Rounds:
+    def _rounds(self, task: Task, encoding: MixtureEncoding) -> Rounds:
         assert isinstance(task, GraphColoring)
         outputs = MixtureCoupling.outputs(self.channels, WholeMask(), self.mixtures)
-        network = self._networks(FLAGS)(self.channels, outputs)
+        network = self._networks(task.colors + FLAGS)(self.channels, outputs)
         step = RoundStep(network, self.channels, self.mixtures)
-        return Rounds(step, self.layers, task.nodes, free=task.colors - 1)
+        return Rounds(step, self.layers, task.nodes, task.colors - 1, _REACH, encoding.decode)
 
     def _networks(self, features: int = 0) -> Conditioner:
         def make(inputs: int, outputs: int) -> GraphAttention:
