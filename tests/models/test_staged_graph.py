@@ -16,9 +16,11 @@ from catnf.flows.step import mixture_steps
 from catnf.models import FlowInRounds
 from catnf.models.connections import ConnectionFlow
 from catnf.models.graph_model import GraphModel
+from catnf.models.growth import GrowthFlow
 from catnf.models.staged_graph import KIND_FEATURES, StagedGraphFlow, node_features
 from catnf.nets import GraphAttention
 from catnf.nets.edge_gnn import EdgeGNN
+from catnf.nets.growth import GrowthNetwork
 from catnf.pairs import pair_index, pair_layout
 from catnf.structure import LENGTHS, edge_structure, node_structure, walks
 
@@ -35,25 +37,37 @@ def in_rounds(categories: int, features: int, elements: int) -> FlowInRounds:
     return FlowInRounds(encoding, Rounds(step, elements, elements, free=0))
 
 
-def staged(categories: int = 3, kinds: int = 2, largest: int = 5, slots: int = 6) -> StagedGraphFlow:
+def at_once(largest: int) -> ConnectionFlow:
     networks = (EdgeGNN(SIZES.inputs, SIZES.outputs, 16, 8, 2, 2) for _ in range(2))
-    connections = ConnectionFlow(
+    return ConnectionFlow(
         MixtureEncoding(torch.tensor([0.6, 0.4]), 2),
         SIZES.node_channels,
         mixture_steps(SIZES.node_channels, 2, 3, attention),
         JointFlow(JointStep(SIZES, network) for network in networks),
     )
+
+
+def in_turn(largest: int) -> GrowthFlow:
+    return GrowthFlow(GrowthNetwork(largest + 1, largest - 1, hidden=16, layers=2, heads=2))
+
+
+Connections = Callable[[int], ConnectionFlow | GrowthFlow]
+
+
+def staged(
+    make: Connections, categories: int = 3, kinds: int = 2, largest: int = 5, slots: int = 6
+) -> StagedGraphFlow:
     sizes = torch.ones(largest + 1) / (largest + 1)
     edge_kinds = in_rounds(kinds, KIND_FEATURES, slots)
     return StagedGraphFlow(
-        connections, edge_kinds, in_rounds(categories, node_features(kinds), largest), slots, sizes
+        make(largest), edge_kinds, in_rounds(categories, node_features(kinds), largest), slots, sizes
     )
 
 
-@pytest.fixture
-def model() -> StagedGraphFlow:
+@pytest.fixture(params=[at_once, in_turn])
+def model(request: pytest.FixtureRequest) -> StagedGraphFlow:
     torch.manual_seed(0)
-    made = staged()
+    made = staged(request.param)
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in made.parameters():
@@ -76,10 +90,12 @@ def graphs(ctx: Context, slots: int = 6) -> Tensor:
     return torch.cat([ctx.hide(nodes), kind * kept], dim=1)
 
 
-def latents(batch: int, nodes: int, pairs: int) -> GraphLatents:
+def latents(model: StagedGraphFlow, batch: int, nodes: int, pairs: int) -> GraphLatents:
     generator = torch.Generator().manual_seed(5)
+    of_node, of_pair = model.channels
     return GraphLatents(
-        torch.randn(batch, nodes, 3, generator=generator), torch.randn(batch, pairs, 3, generator=generator)
+        torch.randn(batch, nodes, of_node, generator=generator).double(),
+        torch.randn(batch, pairs, of_pair, generator=generator).double(),
     )
 
 
@@ -110,14 +126,13 @@ def test_graphs_survive_the_latent_space(model: StagedGraphFlow) -> None:
     ctx = context(40)
     x = graphs(ctx)
     with torch.no_grad():  # categories far apart, so that decoding is certain
-        for encoding in (model.connections.pairs, model.edge_kinds.encoding, model.nodes.encoding):
-            assert isinstance(encoding, MixtureEncoding)
+        for encoding in (part for part in model.modules() if isinstance(part, MixtureEncoding)):
             places = 12.0 * torch.arange(encoding.categories).float().unsqueeze(1)
             encoding.raw_means.copy_((places / encoding.reach).expand_as(encoding.raw_means))
             encoding.raw_log_scales.fill_(-1.0)
     z = model.encode(x, ctx, torch.Generator().manual_seed(0))
-    assert z.nodes.shape == (40, 5, 3)
-    assert z.edges.shape == (40, 10, 3)
+    assert z.nodes.shape == (40, 5, model.channels[0])
+    assert z.edges.shape == (40, 10, model.channels[1])
     assert torch.equal(model.decode(z, ctx), x)
     assert torch.equal(model.reconstruct(x, ctx, torch.Generator().manual_seed(1)), x)
 
@@ -125,7 +140,7 @@ def test_graphs_survive_the_latent_space(model: StagedGraphFlow) -> None:
 def test_the_order_of_nodes_means_nothing(model: StagedGraphFlow) -> None:
     model.double()
     ctx = Context(30, 5)
-    z = GraphLatents(*(part.double() for part in latents(30, 5, 10)))
+    z = latents(model, 30, 5, 10)
     order = torch.tensor([3, 0, 4, 1, 2])
     layout = pair_layout(5)
     places = layout.matrix[order[layout.first], order[layout.second]]
@@ -137,10 +152,12 @@ def test_the_order_of_nodes_means_nothing(model: StagedGraphFlow) -> None:
 def test_padding_changes_nothing(model: StagedGraphFlow) -> None:
     model.double()
     small, large = Context(20, 3), Context(20, 5, torch.arange(5).repeat(20, 1) < 3)
-    z = GraphLatents(*(part.double() for part in latents(20, 3, 3)))
+    z = latents(model, 20, 3, 3)
     layout = pair_layout(3)
     places = pair_index(layout.first, layout.second, 5)
-    more = GraphLatents(torch.zeros(20, 5, 3).double(), torch.zeros(20, 10, 3).double())
+    more = GraphLatents(
+        z.nodes.new_zeros(20, 5, z.nodes.shape[2]), z.edges.new_zeros(20, 10, z.edges.shape[2])
+    )
     more.nodes[:, :3], more.edges[:, places] = z.nodes, z.edges
     x, wide = model.decode(z, small), model.decode(more, large)
     assert torch.equal(wide[:, :3], x[:, :3])
@@ -168,6 +185,9 @@ def test_gradients_reach_every_parameter(model: StagedGraphFlow) -> None:
 
 
 @pytest.mark.slow
-def test_probabilities_of_all_small_graphs_sum_to_one(sum_to_one: Callable[[GraphModel], None]) -> None:
+@pytest.mark.parametrize("make", [at_once, in_turn])
+def test_probabilities_of_all_small_graphs_sum_to_one(
+    sum_to_one: Callable[[GraphModel], None], make: Connections
+) -> None:
     torch.manual_seed(0)
-    sum_to_one(staged(categories=2, kinds=2, largest=3, slots=3))
+    sum_to_one(staged(make, categories=2, kinds=2, largest=3, slots=3))

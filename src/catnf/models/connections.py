@@ -68,6 +68,18 @@ class ConnectionFlow(nn.Module):
         log_noise = ctx.total(self.base.log_prob(noise))
         return z, Bound(log_base + change + more + encoded.log_weight - log_noise, encoded.log_posterior)
 
+    @property
+    def pair_channels(self) -> int:
+        """Latent channels of a pair."""
+        return self.pairs.channels
+
+    def training_bound(
+        self, connected: Tensor, ctx: Context, generator: torch.Generator | None
+    ) -> tuple[Tensor, Bound]:
+        """A number of every node, `[batch, nodes]`, that the way back has as well, and the bound."""
+        z, bound = self.encode(connected, ctx, generator)
+        return z.nodes[..., 0].detach(), bound
+
     def decode(self, z: GraphLatents, ctx: Context) -> Tensor:
         """The log-odds that there is an edge, `[batch, pairs]`; padded pairs have none."""
         every = JointContext(ctx, ctx.pairs())

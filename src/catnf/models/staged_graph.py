@@ -12,6 +12,7 @@ from catnf.flows.joint import GraphLatents
 from catnf.models.categorical_flow import FlowInRounds
 from catnf.models.connections import ConnectionFlow
 from catnf.models.graph_model import Bonds, GraphModel, find_bonds, place_bonds
+from catnf.models.growth import GrowthFlow
 from catnf.models.model import Bound
 from catnf.structure import LENGTHS, edge_structure, node_structure, walks
 
@@ -57,7 +58,7 @@ class StagedGraphFlow(GraphModel):
 
     def __init__(
         self,
-        connections: ConnectionFlow,
+        connections: ConnectionFlow | GrowthFlow,
         edge_kinds: FlowInRounds,
         nodes: FlowInRounds,
         slots: int,
@@ -65,7 +66,7 @@ class StagedGraphFlow(GraphModel):
     ) -> None:
         channels = (
             connections.channels + nodes.encoding.channels,
-            connections.pairs.channels + edge_kinds.encoding.channels,
+            connections.pair_channels + edge_kinds.encoding.channels,
         )
         super().__init__(nodes.categories, edge_kinds.categories, channels, slots, sizes)
         self.connections, self.edge_kinds, self.nodes = connections, edge_kinds, nodes
@@ -75,7 +76,7 @@ class StagedGraphFlow(GraphModel):
     ) -> tuple[GraphLatents, Bound]:
         atoms, pairs = self._split(x, ctx)
         first, one = self.connections.encode(pairs > 0, ctx, generator)
-        skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), first.nodes, ctx)
+        skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), first.nodes[..., 0], ctx)
         second, two = self.edge_kinds.encode(self._kinds(pairs, skeleton), skeleton.lines, generator)
         third, three = self.nodes.encode(atoms, self._graph(pairs, skeleton, ctx), generator)
         # A pair without an edge has a latent of its kind as well, for paths on which it gets one.
@@ -87,8 +88,8 @@ class StagedGraphFlow(GraphModel):
     def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         """All pairs, and one round of the kinds and of the nodes of each graph."""
         atoms, pairs = self._split(x, ctx)
-        first, one = self.connections.encode(pairs > 0, ctx, generator)
-        skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), first.nodes.detach(), ctx)
+        ties, one = self.connections.training_bound(pairs > 0, ctx, generator)
+        skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), ties, ctx)
         kinds = self._kinds(pairs, skeleton)
         two = self.edge_kinds.training_bound(kinds, skeleton.lines, generator)
         three = self.nodes.training_bound(atoms, self._graph(pairs, skeleton, ctx), generator)
@@ -96,10 +97,10 @@ class StagedGraphFlow(GraphModel):
 
     def decode(self, z: GraphLatents, ctx: Context) -> Tensor:
         nodes, atoms = z.nodes.split((self.connections.channels, self.nodes.encoding.channels), dim=-1)
-        channels = (self.connections.pairs.channels, self.edge_kinds.encoding.channels)
+        channels = (self.connections.pair_channels, self.edge_kinds.encoding.channels)
         edges, kinds = z.edges.split(channels, dim=-1)
         odds = self.connections.decode(GraphLatents(nodes, edges), ctx)
-        skeleton = self._skeleton(odds, nodes, ctx)
+        skeleton = self._skeleton(odds, nodes[..., 0], ctx)
         place = skeleton.bonds.place.unsqueeze(-1).expand(-1, -1, kinds.shape[-1])
         drawn = self.edge_kinds.decode(skeleton.lines.hide(kinds.gather(1, place)), skeleton.lines) + 1
         pairs = torch.zeros_like(odds, dtype=torch.int64)
@@ -109,7 +110,8 @@ class StagedGraphFlow(GraphModel):
     @torch.no_grad()
     def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
         _, pairs = self._split(x, ctx)
-        self.connections.encode(pairs > 0, ctx, generator, initialize=True)
+        if isinstance(self.connections, ConnectionFlow):  # of the other, nothing depends on data
+            self.connections.encode(pairs > 0, ctx, generator, initialize=True)
 
     def _split(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         """Categories of nodes `[batch, nodes]` and of pairs `[batch, pairs]`, 0 at padding."""
@@ -120,10 +122,10 @@ class StagedGraphFlow(GraphModel):
         """Kinds of the edges in lists, from 0: `[batch, slots]`."""
         return skeleton.lines.hide(pairs.gather(1, skeleton.bonds.place) - 1)
 
-    def _skeleton(self, odds: Tensor, latents: Tensor, ctx: Context) -> Skeleton:
+    def _skeleton(self, odds: Tensor, ties: Tensor, ctx: Context) -> Skeleton:
         """The graph of pairs of positive `odds: [batch, pairs]`.
 
-        `latents: [batch, nodes, channels]` break its ties, so that the way back is the same.
+        `ties: [batch, nodes]` put nodes that look alike in order, and are the same on the way back.
         """
         bonds = find_bonds(odds, ctx, self.slots)
         assert bonds.joint.incidence is not None
@@ -136,7 +138,7 @@ class StagedGraphFlow(GraphModel):
         others = ~torch.eye(slots, dtype=torch.bool, device=odds.device)
         size = ctx.sizes(touches)[:, :1].expand(-1, slots, -1)
         features = torch.cat([edge_structure(ends, incidence), size], dim=-1)
-        ties = latents[..., 0].to(touches.dtype)
+        ties = ties.to(touches.dtype)
         lines = GraphContext(
             *(ctx.batch, slots, bonds.present, features),
             adjacency=(touches @ touches.mT > 0) & others,

@@ -20,9 +20,11 @@ from catnf.models import FlowInRounds
 from catnf.models.connections import ConnectionFlow
 from catnf.models.graph_cnf import GraphCNF
 from catnf.models.graph_model import GraphModel
+from catnf.models.growth import GrowthFlow
 from catnf.models.staged_graph import KIND_FEATURES, StagedGraphFlow, node_features
 from catnf.nets import GraphAttention
 from catnf.nets.edge_gnn import EdgeGNN
+from catnf.nets.growth import GrowthNetwork
 from catnf.nets.rgcn import RelationalGCN
 from catnf.tasks.molecules.data import Molecules
 from catnf.tasks.molecules.vocabulary import BONDS
@@ -31,12 +33,15 @@ from catnf.tasks.task import Task
 _KIND_ROUNDS, _ATOM_ROUNDS = 14, 10
 """Rounds at most. Of 1,000 molecules of Zinc250k none needs more than 13 for its bonds, 9 for its atoms."""
 
+_MOST_BONDS = 4
+"""Of an atom, in models that grow: one to the atom before it, others close rings."""
+
 
 @dataclass(frozen=True)
 class MoleculeModelConfig:
     """Sizes of a model of molecules; the defaults are the paper's."""
 
-    kind: Literal["molecule-graphcnf", "molecule-stages"] = "molecule-graphcnf"
+    kind: Literal["molecule-graphcnf", "molecule-stages", "molecule-growth"] = "molecule-graphcnf"
     node_channels: int = 6  # latent channels of an atom
     edge_channels: int = 2  # and of a bond
     node_mixtures: int = 16  # logistics in the couplings of atoms
@@ -105,13 +110,20 @@ class MoleculeModelConfig:
             encoding = MixtureEncoding(frequencies, 1, reach=self.reach)
             return FlowInRounds(encoding, Rounds(step, most, elements, free=0))
 
-        return StagedGraphFlow(
-            ConnectionFlow(
+        def at_once() -> ConnectionFlow:
+            return ConnectionFlow(
                 MixtureEncoding(bonded, self.edge_channels, reach=self.reach),
                 self.node_channels,
                 mixture_steps(self.node_channels, self.node_layers, self.node_mixtures, attention),
                 self._joint(self.pair_layers, self.pair_blocks, all_pairs=True),
-            ),
+            )
+
+        def in_turn() -> GrowthFlow:
+            sizes = (self.node_hidden, self.pair_layers, self.heads)
+            return GrowthFlow(GrowthNetwork(task.nodes + 1, _MOST_BONDS, *sizes))
+
+        return StagedGraphFlow(
+            in_turn() if self.kind == "molecule-growth" else at_once(),
             rounds(known.bonds, KIND_FEATURES, _KIND_ROUNDS, task.bonds),
             rounds(known.atoms, node_features(kinds), _ATOM_ROUNDS, task.nodes),
             task.bonds,
