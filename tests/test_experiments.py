@@ -28,9 +28,11 @@ def test_it_loads_and_survives_a_round_trip(name: str) -> None:
 def test_those_of_molecules() -> None:
     names = (
         "moses/graphcnf",
+        "moses/growth",
         "zinc250k/graphcnf",
         "zinc250k/graphcnf-charged",
         "zinc250k/growth",
+        "zinc250k/growth-charged",
         "zinc250k/stages",
     )
     assert [f"molecules/{name}" for name in names] == MOLECULES

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from catnf.context import Context
 from catnf.encodings import MixtureEncoding
+from catnf.errors import InputError
 from catnf.flows.coupling import MixtureCoupling
 from catnf.flows.joint import GraphLatents, JointFlow, JointSizes, JointStep
 from catnf.flows.masks import WholeMask
@@ -182,6 +183,15 @@ def test_gradients_reach_every_parameter(model: StagedGraphFlow) -> None:
     model.loss(graphs(ctx), ctx, torch.Generator().manual_seed(0))[0].backward()
     missing = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().any()]
     assert missing == []
+
+
+def test_grown_graphs_have_nodes_of_few_edges() -> None:
+    torch.manual_seed(0)
+    model = staged(lambda largest: GrowthFlow(GrowthNetwork(largest + 1, 2, hidden=16, layers=1, heads=2)))
+    x = torch.zeros(1, 15, dtype=torch.int64)
+    x[0, 5:8] = 1  # the first node has three edges
+    with pytest.raises(InputError, match="A node has 3 edges; this model knows nodes with up to 2"):
+        model.log_prob(x, Context(1, 5))
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ def own_molecules(
     if not quiet:
         _tell(summary, path, refused_path(path), time.monotonic() - started)
     atoms, bonds = (max(2, most) for most in summary.largest)
-    sizes = MoleculeData.load(path, ["train"]).splits["train"].sizes
+    archive = MoleculeData.load(path, ["train"]).splits["train"]
     values = {
         "name": f"molecules/{path.stem}",
         "task.source": str(path.resolve()),  # so that the run goes on from any folder
@@ -112,7 +112,8 @@ def own_molecules(
         "task.atoms": list(summary.atoms),
         "task.nodes": atoms,
         "task.bonds": bonds,
-        "task.groups": size_groups(sizes, atoms),
+        "task.groups": size_groups(archive.sizes, atoms),
+        "model.most_bonds": max(2, archive.most_bonds),
     }
     # JSON is YAML, in which numbers and colons in names are quoted.
     return named, [f"{field}={json.dumps(value)}" for field, value in values.items()]

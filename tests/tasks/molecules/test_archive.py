@@ -55,6 +55,8 @@ def test_molecules_come_back(made: tuple[list[MolecularGraph], MoleculeArchive])
         max((len(graph.atoms) for graph in graphs), default=0),
         max((len(graph.bonds) for graph in graphs), default=0),
     )
+    degrees = [np.bincount(graph.bonds[:, :2].ravel(), minlength=1).max() for graph in graphs]
+    assert archive.most_bonds == max(degrees, default=0)
 
 
 @given(archives(), st.data())

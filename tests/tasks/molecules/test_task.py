@@ -17,6 +17,7 @@ from catnf.experiments import Experiment
 from catnf.models.graph_cnf import GraphCNF
 from catnf.tasks.molecules import Molecules, MoleculeTaskConfig, Vocabulary
 from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
+from catnf.tasks.molecules.models import MoleculeModelConfig
 from catnf.tasks.molecules.vocabulary import MolecularGraph
 from catnf.tasks.task import Measuring
 
@@ -86,8 +87,14 @@ def test_statistics_are_those_of_the_training_molecules(task: Molecules) -> None
     assert known.bonds.tolist() == pytest.approx([9 / 14, 4 / 14, 1 / 14], abs=1e-6)
     assert known.sizes.tolist() == pytest.approx([0, 0, 0.2, 0.4, 0.2, 0, 0.2], abs=1e-6)
     assert known.bonded == pytest.approx(14 / (3 + 1 + 15 + 3 + 6))
+    assert known.most_bonds == 2
     sizes = task.sample_context(100).counts(torch.zeros(1)).long().bincount(minlength=7)
     assert sizes.tolist() == [0, 0, 20, 40, 20, 0, 20]
+
+
+def test_molecules_that_grow_need_places_for_all_bonds(task: Molecules) -> None:
+    with pytest.raises(InputError, match=r"model\.most_bonds is 1, but an atom has 2 bonds; set it to 2"):
+        MoleculeModelConfig(kind="molecule-growth", most_bonds=1).make(task)
 
 
 def test_shares_say_of_how_many(task: Molecules) -> None:
@@ -132,7 +139,8 @@ def catnf(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_train_evaluate_and_sample_commands(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["graphcnf", "growth"])
+def test_train_evaluate_and_sample_commands(name: str, path: Path, tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
     small = {
         "node_hidden": 16,
@@ -141,13 +149,13 @@ def test_train_evaluate_and_sample_commands(path: Path, tmp_path: Path) -> None:
         **dict.fromkeys(("node_layers", "edge_layers", "pair_layers"), 1),
         **dict.fromkeys(("node_blocks", "edge_blocks", "pair_blocks"), 1),
     }
-    settings = [f"--set=model.{name}={value}" for name, value in small.items()]
+    settings = [f"--set=model.{field}={value}" for field, value in small.items()]
     settings += [
-        f"--set=task.{name}={value}" for name, value in (("source", path), ("nodes", 6), ("bonds", 7))
+        f"--set=task.{field}={value}" for field, value in {"source": path, "nodes": 6, "bonds": 7}.items()
     ]
     settings += ["--set=task.atoms=[C, N, O]", "--set=task.groups=[3]"]
     settings += ["--set=training.batch=16", "--set=training.steps=12"]
-    train = ("train", "molecules/zinc250k/graphcnf", *settings, "-o", "run", "--device=cpu", "--quiet")
+    train = ("train", f"molecules/zinc250k/{name}", *settings, "-o", "run", "--device=cpu", "--quiet")
     done = catnf(*train, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     done = catnf(

@@ -91,6 +91,13 @@ class MoleculeArchive:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    @property
+    def most_bonds(self) -> int:
+        """Of an atom, to however many electrons."""
+        starts = np.cumsum(self.sizes, dtype=np.int64) - self.sizes
+        ends = self.bonds[:, :2] + np.repeat(starts, self.bond_counts)[:, None]
+        return int(np.bincount(ends.ravel()).max(initial=0))
+
     def __iter__(self) -> Iterator[MolecularGraph]:
         atom = bond = 0
         for size, count in zip(self.sizes.tolist(), self.bond_counts.tolist(), strict=True):

@@ -33,9 +33,6 @@ from catnf.tasks.task import Task
 _KIND_ROUNDS, _ATOM_ROUNDS = 14, 10
 """Rounds at most. Of 1,000 molecules of Zinc250k none needs more than 13 for its bonds, 9 for its atoms."""
 
-_MOST_BONDS = 4
-"""Of an atom, in models that grow: one to the atom before it, others close rings."""
-
 
 @dataclass(frozen=True)
 class MoleculeModelConfig:
@@ -55,6 +52,7 @@ class MoleculeModelConfig:
     node_hidden: int = 256  # width of features of atoms
     edge_hidden: int = 128  # and of bonds
     heads: int = 4  # attention heads
+    most_bonds: int = 4  # of an atom, where molecules grow
     reach: float = 30.0  # how many times farther than other weights the encodings' tables move in a step
 
     def __post_init__(self) -> None:
@@ -119,8 +117,13 @@ class MoleculeModelConfig:
             )
 
         def in_turn() -> GrowthFlow:
+            if known.most_bonds > self.most_bonds:
+                raise InputError(
+                    f"model.most_bonds is {self.most_bonds}, but an atom has {known.most_bonds} bonds; "
+                    f"set it to {known.most_bonds}."
+                )
             sizes = (self.node_hidden, self.pair_layers, self.heads)
-            return GrowthFlow(GrowthNetwork(task.nodes + 1, _MOST_BONDS, *sizes))
+            return GrowthFlow(GrowthNetwork(task.nodes + 1, self.most_bonds, *sizes))
 
         return StagedGraphFlow(
             in_turn() if self.kind == "molecule-growth" else at_once(),
