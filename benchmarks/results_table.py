@@ -28,8 +28,11 @@ COLORINGS = {
 MOLECULES = {
     "zinc250k/graphcnf": "Zinc250k, GraphCNF",
     "zinc250k/stages": "Zinc250k, in stages (ours)",
+    "zinc250k/growth": "Zinc250k, atom by atom (ours)",
     "zinc250k/graphcnf-charged": "Zinc250k with charges, GraphCNF",
+    "zinc250k/growth-charged": "Zinc250k with charges, atom by atom (ours)",
     "moses/graphcnf": "MOSES, GraphCNF",
+    "moses/growth": "MOSES, atom by atom (ours)",
 }
 TABLES = {
     "mixture": "CNF, mixture encoding",

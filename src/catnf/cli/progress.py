@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import typer
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from catnf.cli.base import messages
+
+if TYPE_CHECKING:  # bars take a tenth of a second to import, and most commands show none
+    from rich.progress import Progress, TaskID
 
 
 def counting_bar(quiet: bool = False) -> Progress:
     """Bars that tell how many are done, and how long the rest will take."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=messages, disable=quiet)
 
@@ -49,6 +46,8 @@ def download_bars() -> Iterator[Callable[[str, int, int], None]]:
 
     Ctrl-C ends the program with one sentence, since what was downloaded is kept.
     """
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     try:
         with named_bars(Progress(*columns, console=messages), "Downloading ") as show:

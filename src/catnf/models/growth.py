@@ -158,9 +158,7 @@ class GrowthFlow(nn.Module):
                 seen, may = self.describe(path, before)
                 paths.append(seen)
                 allowed.append(may)
-                step = steps[:, place, slot]
-                path, _ = self.attach(path, step, places[place]) if slot == 0 else self.close(path, step)
-                before = step if slot else torch.full_like(step, -1)
+                path, _, before = self._take(path, steps[:, place, slot], slot, places[place])
             paths.append(self.describe(path, None)[0])
         shape = (nodes, slots)
         return Grown(
@@ -168,10 +166,16 @@ class GrowthFlow(nn.Module):
             torch.stack(allowed, dim=1).unflatten(1, shape),
         )
 
+    def _take(self, path: Path, step: Tensor, slot: int, place: Tensor) -> tuple[Path, Tensor, Tensor]:
+        """The path after a step, where its edge leads to, and what the next step must be told."""
+        if slot > 0:
+            return *self.close(path, step), step
+        return *self.attach(path, step, place), torch.full_like(step, -1)
+
     def _grow(self, z: Tensor, ctx: Context) -> Tensor:
         """Edges between places, `[batch, nodes, nodes]`, of base latents in order `[batch, nodes, slots]`."""
         batch, nodes, slots = z.shape
-        ordered = SequenceContext(batch, nodes, ctx.mask)
+        ordered, one = SequenceContext(batch, nodes, ctx.mask), Context(batch, 1)
         memory = self.network.history.begin(ordered, z)
         path = Path.begin(batch, self.network.categories, z.device)
         places = torch.arange(nodes, device=z.device)
@@ -180,7 +184,7 @@ class GrowthFlow(nn.Module):
         edges = []
         for place in range(nodes):
             h, memory = self.network.advance(before, memory)
-            steps: list[Tensor] = []
+            steps = torch.zeros(batch, 1, slots, dtype=torch.int64, device=z.device)
             ends = torch.zeros(batch, nodes, dtype=torch.bool, device=z.device)
             last = None
             for slot in range(slots):
@@ -188,18 +192,13 @@ class GrowthFlow(nn.Module):
                 logits = self.network.ask(h, seen.unsqueeze(1), slot).squeeze(1).to(z.dtype)
                 mixture = anchors.mixture(logits.masked_fill(~allowed, _NEVER), 0)
                 root = mixture_logit_inverse(z[:, place, slot] * math.exp(-Logistic.log_scale), mixture)
-                step = (root.value.unsqueeze(-1) - anchors.means[:, 0]).abs().argmin(-1)
-                step = torch.where(real[:, place], step, 0)
-                if slot == 0:
-                    path, other = self.attach(path, step, places[place])
-                    last = torch.full_like(step, -1)
-                else:
-                    path, other = self.close(path, step)
-                    last = step
+                step = self.steps.decode(root.value.view(-1, 1, 1), one).squeeze(1)
+                steps[:, 0, slot] = step = torch.where(real[:, place], step, 0)
+                path, other, last = self._take(path, step, slot, places[place])
                 ends = ends | ((places == other.unsqueeze(1)) & real[:, place, None])
-                steps.append(step)
-            described = torch.stack(steps, dim=-1).unsqueeze(1)
-            before = self.network.describe(described, self.describe(path, None)[0].unsqueeze(1)).to(z.dtype)
+                if slot and not step.is_cuda and not step.any():
+                    break  # no further ring may follow; a GPU would have to wait for the answer
+            before = self.network.describe(steps, self.describe(path, None)[0].unsqueeze(1)).to(z.dtype)
             edges.append(ends)
         lower = torch.stack(edges, dim=1)
         return lower | lower.mT
