@@ -17,7 +17,6 @@ from catnf.experiments import Experiment
 from catnf.models.graph_cnf import GraphCNF
 from catnf.tasks.molecules import Molecules, MoleculeTaskConfig, Vocabulary
 from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
-from catnf.tasks.molecules.models import MoleculeModelConfig
 from catnf.tasks.molecules.vocabulary import MolecularGraph
 from catnf.tasks.task import Measuring
 
@@ -87,14 +86,8 @@ def test_statistics_are_those_of_the_training_molecules(task: Molecules) -> None
     assert known.bonds.tolist() == pytest.approx([9 / 14, 4 / 14, 1 / 14], abs=1e-6)
     assert known.sizes.tolist() == pytest.approx([0, 0, 0.2, 0.4, 0.2, 0, 0.2], abs=1e-6)
     assert known.bonded == pytest.approx(14 / (3 + 1 + 15 + 3 + 6))
-    assert known.most_bonds == 2
     sizes = task.sample_context(100).counts(torch.zeros(1)).long().bincount(minlength=7)
     assert sizes.tolist() == [0, 0, 20, 40, 20, 0, 20]
-
-
-def test_molecules_that_grow_need_places_for_all_bonds(task: Molecules) -> None:
-    with pytest.raises(InputError, match=r"model\.most_bonds is 1, but an atom has 2 bonds; set it to 2"):
-        MoleculeModelConfig(kind="molecule-growth", most_bonds=1).make(task)
 
 
 def test_shares_say_of_how_many(task: Molecules) -> None:

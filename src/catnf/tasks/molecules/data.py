@@ -65,14 +65,12 @@ class Statistics:
         bonds: how often single, double and triple bonds occur.
         sizes: how often molecules of 0, 1, 2, ... atoms occur.
         bonded: the share of pairs of atoms with a bond.
-        most_bonds: of an atom; 0 where that is not known.
     """
 
     atoms: Tensor
     bonds: Tensor
     sizes: Tensor
     bonded: float
-    most_bonds: int = 0
 
     @classmethod
     def of(cls, archive: MoleculeArchive, atoms: int, nodes: int) -> Statistics:
@@ -85,7 +83,6 @@ class Statistics:
             positive_frequencies(torch.from_numpy(kinds)),
             torch.from_numpy(sizes / sizes.sum()).float(),
             len(archive.bonds) / max(pairs, 1.0),
-            archive.most_bonds,
         )
 
     @classmethod

@@ -52,7 +52,7 @@ class MoleculeModelConfig:
     node_hidden: int = 256  # width of features of atoms
     edge_hidden: int = 128  # and of bonds
     heads: int = 4  # attention heads
-    most_bonds: int = 4  # of an atom, where molecules grow
+    most_bonds: int = 6  # of an atom, where molecules grow
     reach: float = 30.0  # how many times farther than other weights the encodings' tables move in a step
 
     def __post_init__(self) -> None:
@@ -117,11 +117,6 @@ class MoleculeModelConfig:
             )
 
         def in_turn() -> GrowthFlow:
-            if known.most_bonds > self.most_bonds:
-                raise InputError(
-                    f"model.most_bonds is {self.most_bonds}, but an atom has {known.most_bonds} bonds; "
-                    f"set it to {known.most_bonds}."
-                )
             sizes = (self.node_hidden, self.pair_layers, self.heads)
             return GrowthFlow(GrowthNetwork(task.nodes + 1, self.most_bonds, *sizes))
 
