@@ -42,7 +42,8 @@ def build(steps: Tensor, present: Tensor) -> Tensor:
 def test_steps_tell_the_whole_graph(seeded: Seeded) -> None:
     for share in (0.1, 0.2, 0.5):
         adjacency, present = random_graphs(seeded, share)
-        order, steps, _ = traverse(adjacency, present, int(adjacency.sum(-1).max()), seeded(2))
+        order, steps, _, told = traverse(adjacency, present, int(adjacency.sum(-1).max()), seeded(2))
+        assert told.all()
         assert torch.equal(order.sort(1).values, torch.arange(NODES).expand(BATCH, -1))
         assert torch.equal(present.gather(1, order), present), "padding comes last"
         rows = adjacency.gather(1, order.unsqueeze(2).expand(-1, -1, NODES))
@@ -54,13 +55,15 @@ def test_steps_by_hand() -> None:
     ring = torch.roll(torch.eye(5, dtype=torch.bool), 1, dims=1)
     ring = (ring | ring.mT).unsqueeze(0)
     everywhere = torch.ones(1, 5, dtype=torch.bool)
-    _, steps, log_chance = traverse(ring, everywhere, 2, None)
+    _, steps, log_chance, told = traverse(ring, everywhere, 2, None)
+    assert told.all()
+    assert not traverse(ring, everywhere, 1, None).told.any(), "one step does not close a ring"
     assert steps[0].tolist() == [[0, 0], [1, 0], [1, 0], [1, 0], [1, 3]], "the last one closes a ring of five"
     torch.testing.assert_close(log_chance.exp(), torch.tensor([1 / 10]))
     star = torch.zeros(1, 4, 4, dtype=torch.bool)
     star[0, 0, 1:] = star[0, 1:, 0] = True
     for seed in range(10):
-        order, steps, _ = traverse(star, everywhere[:, :4], 3, torch.Generator().manual_seed(seed))
+        order, steps, *_ = traverse(star, everywhere[:, :4], 3, torch.Generator().manual_seed(seed))
         hub = order[0].tolist().index(0)
         assert hub < 2, "who starts at a leaf comes to the hub next"
         assert steps[0, :, 0].tolist() == ([0, 1, 2, 2] if hub == 0 else [0, 1, 1, 2])
@@ -74,7 +77,7 @@ def test_orders_come_as_often_as_they_say(seeded: Seeded) -> None:
         adjacency[0, one, other] = adjacency[0, other, one] = True
     draws = 20_000
     present = torch.ones(draws, 4, dtype=torch.bool)
-    order, _, log_chance = traverse(adjacency.expand(draws, -1, -1), present, 3, seeded(3))
+    order, _, log_chance, _ = traverse(adjacency.expand(draws, -1, -1), present, 3, seeded(3))
     said = {
         tuple(nodes): value for nodes, value in zip(order.tolist(), log_chance.exp().tolist(), strict=True)
     }

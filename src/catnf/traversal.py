@@ -27,11 +27,13 @@ class Traversal(NamedTuple):
         order: the node of every place, `[batch, nodes]`; padding comes last.
         steps: `[batch, nodes, slots]`, of the nodes in this order; 0 at padding.
         log_chance: of this order among all that could have been drawn, `[batch]`.
+        told: whether the steps tell the whole graph, `[batch]`; no where a node would need more of them.
     """
 
     order: Tensor
     steps: Tensor
     log_chance: Tensor
+    told: Tensor
 
 
 class Path(NamedTuple):
@@ -144,7 +146,7 @@ def traverse(adjacency: Tensor, present: Tensor, slots: int, generator: torch.Ge
     Args:
         adjacency: `[batch, nodes, nodes]`, true where there is an edge.
         present: `[batch, nodes]`, true where there is a node.
-        slots: steps of a node. Rings that would need more are lost: give the largest degree.
+        slots: steps of a node; those of a node with as many edges always suffice.
         generator: of randomness.
     """
     batch, nodes = present.shape
@@ -154,6 +156,7 @@ def traverse(adjacency: Tensor, present: Tensor, slots: int, generator: torch.Ge
     depth = torch.zeros_like(present, dtype=torch.int64)
     last = torch.zeros_like(depth[:, :1])  # depth of the node before
     order, steps, log_chance = [], [], torch.zeros(batch, device=present.device)
+    told = present.any(1)
     for place in range(nodes):
         open_edges = adjacency & (present & ~visited).unsqueeze(1)
         waiting = visited & open_edges.any(-1)
@@ -170,6 +173,7 @@ def traverse(adjacency: Tensor, present: Tensor, slots: int, generator: torch.Ge
         back = own_depth - depth
         neighbours = adjacency.gather(1, node.unsqueeze(-1).expand(-1, -1, nodes)).squeeze(1)
         closes = neighbours & visited & (every != parent)
+        told = told & (closes.sum(1) < slots)
         nearest = torch.where(closes, back, nodes + 1).sort(1).values[:, : slots - 1]
         rings = torch.where(nearest <= nodes, nearest - 1, 0)
         first = torch.where(attached, last - above + 1, 0)
@@ -178,4 +182,4 @@ def traverse(adjacency: Tensor, present: Tensor, slots: int, generator: torch.Ge
         here = every == node
         visited, depth = visited | here, torch.where(here, own_depth, depth)
         last = own_depth
-    return Traversal(torch.cat(order, dim=1), torch.stack(steps, dim=1), log_chance)
+    return Traversal(torch.cat(order, dim=1), torch.stack(steps, dim=1), log_chance, told)

@@ -80,9 +80,6 @@ class ConnectionFlow(nn.Module):
         z, bound = self.encode(connected, ctx, generator)
         return z.nodes[..., 0].detach(), bound
 
-    def check(self, connected: Tensor, ctx: Context) -> None:
-        """All graphs are possible."""
-
     def decode(self, z: GraphLatents, ctx: Context) -> Tensor:
         """The log-odds that there is an edge, `[batch, pairs]`; padded pairs have none."""
         every = JointContext(ctx, ctx.pairs())

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
 from catnf.encodings import MixtureEncoding
-from catnf.errors import InputError
 from catnf.flows.anchors import Anchors
 from catnf.flows.base import Logistic
 from catnf.flows.joint import GraphLatents
@@ -91,14 +90,6 @@ class GrowthFlow(nn.Module):
         nodes = ctx.hide(torch.cat([keys.unsqueeze(-1), latents], dim=-1))
         return GraphLatents(nodes, nodes.new_zeros(*connected.shape, 0)), bound
 
-    def check(self, connected: Tensor, ctx: Context) -> None:
-        """`InputError` where a node has more edges than a traversal may tell."""
-        most = int(self._adjacency(connected, ctx).sum(-1).max())
-        if most > self.network.slots:
-            raise InputError(
-                f"A node has {most} edges; this model knows nodes with up to {self.network.slots}."
-            )
-
     def decode(self, z: GraphLatents, ctx: Context) -> Tensor:
         """1 where there is an edge and -1 elsewhere, `[batch, pairs]`."""
         keys = z.nodes[..., 0] if ctx.mask is None else z.nodes[..., 0].masked_fill(~ctx.mask, torch.inf)
@@ -116,10 +107,11 @@ class GrowthFlow(nn.Module):
     ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor], Bound]:
         """Keys and the order of nodes `[batch, nodes]`, latents and logits of all steps, and the bound."""
         nodes, slots = ctx.elements, self.network.slots
-        adjacency = self._adjacency(connected, ctx)
+        diagonal = torch.eye(nodes, dtype=torch.bool, device=connected.device)
+        adjacency = connected[:, pair_layout(nodes, connected.device).matrix] & ~diagonal
         present = torch.ones(ctx.batch, nodes, dtype=torch.bool, device=connected.device)
         present = present if ctx.mask is None else ctx.mask
-        order, steps, log_chance = traverse(adjacency, present, slots, generator)
+        order, steps, log_chance, told = traverse(adjacency, present, slots, generator)
         noise = self.base.sample((ctx.batch, nodes), generator, connected.device)
         sorted_noise = noise.masked_fill(~present, torch.inf).sort(1).values
         keys = ctx.hide(torch.zeros_like(noise).scatter(1, order, sorted_noise))
@@ -136,12 +128,8 @@ class GrowthFlow(nn.Module):
         # All orders are as likely before the graph is known, and keys say nothing else.
         log_orders = torch.lgamma(ctx.counts(noise) + 1.0)
         value = log_flow + encoded.log_weight - log_orders - log_chance
+        value = value.masked_fill(~told, -torch.inf)  # a walk whose steps do not tell the graph
         return keys, order, (encoded.z, logits), Bound(value, encoded.log_posterior)
-
-    def _adjacency(self, connected: Tensor, ctx: Context) -> Tensor:
-        """`connected: [batch, pairs]` as a matrix `[batch, nodes, nodes]`."""
-        diagonal = torch.eye(ctx.elements, dtype=torch.bool, device=connected.device)
-        return connected[:, pair_layout(ctx.elements, connected.device).matrix] & ~diagonal
 
     def _anchors(self) -> Anchors:
         return Anchors(self.steps.means, self.steps.log_scales)

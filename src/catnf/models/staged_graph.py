@@ -107,10 +107,6 @@ class StagedGraphFlow(GraphModel):
         pairs = pairs.scatter_add(1, skeleton.bonds.place, skeleton.lines.hide(drawn))
         return torch.cat([self.nodes.decode(atoms, self._graph(pairs, skeleton, ctx)), pairs], dim=1)
 
-    def check(self, x: Tensor, ctx: Context) -> None:
-        super().check(x, ctx)
-        self.connections.check(self._split(x, ctx)[1] > 0, ctx)
-
     @torch.no_grad()
     def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
         _, pairs = self._split(x, ctx)
