@@ -29,6 +29,7 @@ MOLECULES = {
     "zinc250k/graphcnf": "Zinc250k, GraphCNF",
     "zinc250k/stages": "Zinc250k, in stages (ours)",
     "zinc250k/growth": "Zinc250k, atom by atom (ours)",
+    "zinc250k/growth-small": "Zinc250k, atom by atom, trained on a CPU (ours)",
     "zinc250k/graphcnf-charged": "Zinc250k with charges, GraphCNF",
     "zinc250k/growth-charged": "Zinc250k with charges, atom by atom (ours)",
     "moses/graphcnf": "MOSES, GraphCNF",

@@ -53,6 +53,12 @@ class Context:
             return like.new_full((self.batch,), float(self.elements))
         return self.mask.sum(1).to(like.dtype)
 
+    def present(self, like: Tensor) -> Tensor:
+        """The mask, `[batch, elements]`, also where nothing is padded, on the device of `like`."""
+        if self.mask is None:
+            return torch.ones(self.batch, self.elements, dtype=torch.bool, device=like.device)
+        return self.mask
+
     def per_variable(self, like: Tensor) -> Tensor:
         """What nats of the examples are multiplied by, so that their mean is one per variable: `[batch]`."""
         return 1.0 / self.counts(like).clamp(min=1.0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from catnf.drawing import encoding_picture
+from catnf.errors import MissingDependencyError
 from catnf.evaluation import Evaluation, EvaluationOptions, evaluate
 from catnf.experiments import load_experiment
 from catnf.fitted import FittedModel, bundled_names, load
@@ -30,6 +31,7 @@ SMALL = (
     "training.average=0.99",
 )
 BUNDLED = "sets/shuffling/mixture"
+MOLECULES = 40
 
 
 def run_demo(output: Path, seconds: float) -> Path:
@@ -51,12 +53,14 @@ def run_demo(output: Path, seconds: float) -> Path:
         f"{bits - best:.4f} above the optimum; {measured.metrics['validity']:.1%} of its samples are valid."
     )
     samples = _bundled_samples(console)
+    grid = _molecules(console, output / "molecules.png")
     assert isinstance(fitted.model, CategoricalFlow)
     picture = encoding_picture(output / "encoding.png", fitted.model.encoding)
     page = output / "index.html"
-    write_text(page, _page(fitted, measured, run / "loss.png", picture, samples))
+    write_text(page, _page(fitted, measured, run / "loss.png", picture, samples, grid))
     console.print(
-        f"[bold]3. Look[/] at the loss curve and the learned encoding: {page.resolve()}", soft_wrap=True
+        f"[bold]4. Look[/] at the loss curve, the learned encoding and the molecules: {page.resolve()}",
+        soft_wrap=True,
     )
     return page
 
@@ -74,8 +78,37 @@ def _bundled_samples(console: Console) -> list[list[int]]:
     return drawn[:8].tolist()
 
 
+def _molecules(console: Console, path: Path) -> Path | None:
+    """Draw molecules of the bundled model; `None` where RDKit is missing."""
+    from catnf.molecules import DEFAULT_MODEL, molecule_model, sample_molecules
+    from catnf.sampling import molecule_task
+    from catnf.tasks.molecules.drawing import draw_graphs
+
+    model = molecule_model(None)
+    try:
+        drawn = sample_molecules(MOLECULES, model)
+    except MissingDependencyError as missing:
+        console.print(f"[bold]3. No molecules[/] without RDKit: {missing}")
+        return None
+    share = sum(molecule.valid for molecule in drawn) / len(drawn)
+    legends = [f"{molecule.bits_per_node:.2f} bits/atom" for molecule in drawn]
+    graphs = [molecule.graph for molecule in drawn]
+    draw_graphs(path, graphs, molecule_task(model).vocabulary, legends)
+    example = next((one.smiles for one in drawn if one.valid), "none")
+    console.print(
+        f"[bold]3. Drawing[/] {MOLECULES} molecules from the bundled {DEFAULT_MODEL}: {share:.1%} of them "
+        f"are valid, for instance\n   {example}"
+    )
+    return path
+
+
 def _page(
-    fitted: FittedModel, measured: Evaluation, curve: Path, picture: Path, samples: list[list[int]]
+    fitted: FittedModel,
+    measured: Evaluation,
+    curve: Path,
+    picture: Path,
+    samples: list[list[int]],
+    grid: Path | None,
 ) -> str:
     rows = "".join(
         f"<tr><td>{html.escape(name)}</td><td>{value:.4f}</td></tr>"
@@ -83,6 +116,12 @@ def _page(
     )
     drawn = "\n".join(" ".join(f"{value:2d}" for value in row) for row in samples)
     bundled = f"<h2>Sets drawn from {BUNDLED}</h2><pre>{drawn}</pre>" if samples else ""
+    molecules = (
+        ""
+        if grid is None
+        else f"""<h2>Molecules, drawn just now</h2>
+<img alt="a grid of molecules" src="{_inline(grid)}">"""
+    )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>catnf demo</title>
@@ -101,6 +140,7 @@ pre {{ background: #f5f5f5; padding: 1rem; overflow-x: auto }}
 at every point; inside the lines it is more than 95 % sure.</p>
 <img alt="densities per category and the decoder's partition" src="{_inline(picture)}">
 {bundled}
+{molecules}
 </body></html>
 """
 

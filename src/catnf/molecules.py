@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from catnf.errors import InputError
-from catnf.fitted import FittedModel, bundled_names, load
+from catnf.fitted import FittedModel, load
 from catnf.sampling import SamplingOptions, draw_piece, molecule_task, most_at_once
 from catnf.tasks.molecules.archive import MoleculeArchive
 from catnf.tasks.molecules.chemistry import largest_fragment, loose_smiles, strict_smiles
@@ -27,7 +27,7 @@ from catnf.tasks.molecules.data import Molecules, Tables
 from catnf.tasks.molecules.parallel import map_chunks
 from catnf.tasks.molecules.vocabulary import MolecularGraph, Vocabulary
 
-DEFAULT_MODEL = "molecules/zinc250k/graphcnf"
+DEFAULT_MODEL = "molecules/zinc250k/growth-small"
 
 _FEWEST_AT_ONCE = 64  # of which some should be valid
 _DRAWS_A_VALID = 2000  # without a further valid one in so many, looking for them ends
@@ -235,10 +235,6 @@ def _read(
 
 def molecule_model(model: str | Path | FittedModel | None, device: torch.device | str = "cpu") -> FittedModel:
     """A model of molecules: itself, or loaded by name or path; by default the bundled one of Zinc250k."""
-    if model is None and DEFAULT_MODEL not in bundled_names():
-        raise InputError(
-            f"No model {DEFAULT_MODEL} is bundled yet; train one and give its folder as the model."
-        )
     fitted = model if isinstance(model, FittedModel) else load(model or DEFAULT_MODEL, device)
     molecule_task(fitted)
     return fitted

@@ -90,11 +90,8 @@ class Rounds(Transform):
     ) -> None:
         super().__init__()
         self.step = step
-        self.order, self.ready, self.surroundings = (
-            NodeOrder(),
-            ReadyNodes(free, reach),
-            Surroundings(free + 1),
-        )
+        self.order, self.ready = NodeOrder(), ReadyNodes(free, reach)
+        self.surroundings = Surroundings(free + 1)
         self.rounds, self.nodes, self.read = rounds, nodes, read
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
@@ -111,7 +108,7 @@ class Rounds(Transform):
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         graph = _need_graph(ctx)
         order, most = self.order(graph.edges, graph.ties), self._most(graph)
-        todo = present = _present(graph)
+        todo = present = graph.present(z)
         for turn in range(most):
             if self._may_ask(graph) and not todo.any():
                 break
@@ -132,7 +129,7 @@ class Rounds(Transform):
             ctx: of the graphs.
         """
         order, categories = self.order(ctx.edges, ctx.ties), self._categories(z, ctx)
-        todo = present = _present(ctx)
+        todo = present = ctx.present(z)
         plan = torch.where(present, 0, ctx.elements + self.rounds)
         for _ in range(self._most(ctx) - 1):
             around = self._around(ctx, categories, present & ~todo)
@@ -182,13 +179,6 @@ def _need_graph(ctx: Context) -> GraphContext:
     if not isinstance(ctx, GraphContext):
         raise InputError(f"Rounds need a GraphContext, not a {type(ctx).__name__}.")
     return ctx
-
-
-def _present(ctx: GraphContext) -> Tensor:
-    """Where there is a node, `[batch, nodes]`."""
-    if ctx.mask is not None:
-        return ctx.mask
-    return torch.ones(ctx.batch, ctx.elements, dtype=torch.bool, device=ctx.edges.device)
 
 
 def _turn(ctx: GraphContext, now: Tensor, before: Tensor, around: Tensor | None) -> GraphContext:

@@ -109,8 +109,7 @@ class GrowthFlow(nn.Module):
         nodes, slots = ctx.elements, self.network.slots
         diagonal = torch.eye(nodes, dtype=torch.bool, device=connected.device)
         adjacency = connected[:, pair_layout(nodes, connected.device).matrix] & ~diagonal
-        present = torch.ones(ctx.batch, nodes, dtype=torch.bool, device=connected.device)
-        present = present if ctx.mask is None else ctx.mask
+        present = ctx.present(connected)
         order, steps, log_chance, told = traverse(adjacency, present, slots, generator)
         noise = self.base.sample((ctx.batch, nodes), generator, connected.device)
         sorted_noise = noise.masked_fill(~present, torch.inf).sort(1).values
@@ -148,10 +147,9 @@ class GrowthFlow(nn.Module):
                 allowed.append(may)
                 path, _, before = self._take(path, steps[:, place, slot], slot, places[place])
             paths.append(self.describe(path, None)[0])
-        shape = (nodes, slots)
         return Grown(
             torch.stack(paths, dim=1).unflatten(1, (nodes, slots + 1)),
-            torch.stack(allowed, dim=1).unflatten(1, shape),
+            torch.stack(allowed, dim=1).unflatten(1, (nodes, slots)),
         )
 
     def _take(self, path: Path, step: Tensor, slot: int, place: Tensor) -> tuple[Path, Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -41,14 +42,12 @@ class GrowthNetwork(Network):
             ctx: of the nodes, in their order.
         """
         h = self.history(self.describe(steps, paths[:, :, -1]), ctx)
-        slots = F.one_hot(steps.new_ones(self.slots).cumsum(0) - 1, self.slots)
+        slots = F.one_hot(torch.arange(self.slots, device=steps.device), self.slots)
         return self._answer(h.unsqueeze(2), paths[:, :, :-1], slots.expand(*steps.shape, -1))
 
     def describe(self, steps: Tensor, path: Tensor) -> Tensor:
         """A node as those after it see it, given `path: [batch, nodes, FEATURES]` that ends in it."""
-        return F.pad(F.one_hot(steps, self.categories).flatten(-2), (FEATURES, 0)) + F.pad(
-            path, (0, self.slots * self.categories)
-        )
+        return torch.cat([path, F.one_hot(steps, self.categories).flatten(-2)], dim=-1)
 
     def advance(self, before: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         """The next state, given the description `[batch, 1, ...]` of the node before."""
@@ -60,6 +59,6 @@ class GrowthNetwork(Network):
         return self._answer(h, path, slots)
 
     def _answer(self, h: Tensor, path: Tensor, slots: Tensor) -> Tensor:
-        seen = F.pad(path, (0, self.slots)) + F.pad(slots, (FEATURES, 0))
-        out: Tensor = self.readout(h + self.question(seen.to(h.dtype)))
+        seen = torch.cat([path, slots], dim=-1).to(h.dtype)
+        out: Tensor = self.readout(h + self.question(seen))
         return out
