@@ -53,7 +53,7 @@ class Context:
             return like.new_full((self.batch,), float(self.elements))
         return self.mask.sum(1).to(like.dtype)
 
-    def present(self, like: Tensor) -> Tensor:
+    def real(self, like: Tensor) -> Tensor:
         """The mask, `[batch, elements]`, also where nothing is padded, on the device of `like`."""
         if self.mask is None:
             return torch.ones(self.batch, self.elements, dtype=torch.bool, device=like.device)

@@ -108,7 +108,7 @@ class Rounds(Transform):
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         graph = _need_graph(ctx)
         order, most = self.order(graph.edges, graph.ties), self._most(graph)
-        todo = present = graph.present(z)
+        todo = present = graph.real(z)
         for turn in range(most):
             if self._may_ask(graph) and not todo.any():
                 break
@@ -129,7 +129,7 @@ class Rounds(Transform):
             ctx: of the graphs.
         """
         order, categories = self.order(ctx.edges, ctx.ties), self._categories(z, ctx)
-        todo = present = ctx.present(z)
+        todo = present = ctx.real(z)
         plan = torch.where(present, 0, ctx.elements + self.rounds)
         for _ in range(self._most(ctx) - 1):
             around = self._around(ctx, categories, present & ~todo)

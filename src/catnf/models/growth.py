@@ -109,7 +109,7 @@ class GrowthFlow(nn.Module):
         nodes, slots = ctx.elements, self.network.slots
         diagonal = torch.eye(nodes, dtype=torch.bool, device=connected.device)
         adjacency = connected[:, pair_layout(nodes, connected.device).matrix] & ~diagonal
-        present = ctx.present(connected)
+        present = ctx.real(connected)
         order, steps, log_chance, told = traverse(adjacency, present, slots, generator)
         noise = self.base.sample((ctx.batch, nodes), generator, connected.device)
         sorted_noise = noise.masked_fill(~present, torch.inf).sort(1).values
