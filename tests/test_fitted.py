@@ -14,8 +14,10 @@ from catnf.context import GraphContext
 from catnf.errors import InputError, StorageError
 from catnf.experiments import load_experiment
 from catnf.fitted import FittedModel, bundled_names, load, save_model
+from catnf.pairs import pair_count
 from catnf.storage import load_tensors, save_tensors
 from catnf.tasks.coloring import GraphColoring
+from catnf.tasks.molecules import Molecules
 from catnf.training.run import RunOptions, train
 
 SIZES = ("task.size=4", "model.hidden=16", "model.heads=2", "model.blocks=1", "model.layers=2")
@@ -100,6 +102,8 @@ def test_bundled_models_load() -> None:
         if isinstance(model.task, GraphColoring):  # graphs to color come from data
             ctx = GraphContext.of(~torch.eye(3, dtype=torch.bool).expand(2, 3, 3))
             assert sorted(model.sample(2, seed=0, ctx=ctx)[0].tolist()) == [0, 1, 2]
+        elif isinstance(model.task, Molecules):
+            assert model.sample(2, seed=0).shape == (2, 38 + pair_count(38))
         else:
             assert model.sample(2, seed=0).shape == (2, model.task.size)
 

@@ -67,6 +67,7 @@ def test_steps_by_hand() -> None:
         hub = order[0].tolist().index(0)
         assert hub < 2, "who starts at a leaf comes to the hub next"
         assert steps[0, :, 0].tolist() == ([0, 1, 2, 2] if hub == 0 else [0, 1, 1, 2])
+    assert traverse(star[:, :2, :2], everywhere[:, :2], 4, None).steps.tolist() == [[[0] * 4, [1, 0, 0, 0]]]
     apart = torch.zeros(1, 3, 3, dtype=torch.bool)
     assert traverse(apart, everywhere[:, :3], 2, None).steps.sum() == 0, "every node is a piece of its own"
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 SIGHT = 16
 """How many nodes up the path are described."""
@@ -174,7 +175,8 @@ def traverse(adjacency: Tensor, present: Tensor, slots: int, generator: torch.Ge
         neighbours = adjacency.gather(1, node.unsqueeze(-1).expand(-1, -1, nodes)).squeeze(1)
         closes = neighbours & visited & (every != parent)
         told = told & (closes.sum(1) < slots)
-        nearest = torch.where(closes, back, nodes + 1).sort(1).values[:, : slots - 1]
+        nearest = F.pad(torch.where(closes, back, nodes + 1).sort(1).values, (0, slots), value=nodes + 1)
+        nearest = nearest[:, : slots - 1]  # of a few nodes there may be fewer
         rings = torch.where(nearest <= nodes, nearest - 1, 0)
         first = torch.where(attached, last - above + 1, 0)
         steps.append(torch.where(real, torch.cat([first, rings], dim=1), 0))
