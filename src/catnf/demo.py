@@ -59,7 +59,7 @@ def run_demo(output: Path, seconds: float) -> Path:
     page = output / "index.html"
     write_text(page, _page(fitted, measured, run / "loss.png", picture, samples, grid))
     console.print(
-        f"[bold]4. Look[/] at the loss curve, the learned encoding and the molecules: {page.resolve()}",
+        f"[bold]4. Look[/] at the loss curve, the learned encoding and what was drawn: {page.resolve()}",
         soft_wrap=True,
     )
     return page

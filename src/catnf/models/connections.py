@@ -68,6 +68,10 @@ class ConnectionFlow(nn.Module):
         log_noise = ctx.total(self.base.log_prob(noise))
         return z, Bound(log_base + change + more + encoded.log_weight - log_noise, encoded.log_posterior)
 
+    def initialize(self, connected: Tensor, ctx: Context, generator: torch.Generator | None) -> None:
+        """Set data-dependent parameters; arguments as for `encode`."""
+        self.encode(connected, ctx, generator, initialize=True)
+
     @property
     def pair_channels(self) -> int:
         """Latent channels of a pair."""

@@ -66,6 +66,9 @@ class GrowthFlow(nn.Module):
         self.base = Logistic()
         self.channels = 1 + network.slots
 
+    def initialize(self, connected: Tensor, ctx: Context, generator: torch.Generator | None) -> None:
+        """Nothing here depends on data."""
+
     def training_bound(
         self, connected: Tensor, ctx: Context, generator: torch.Generator | None
     ) -> tuple[Tensor, Bound]:

@@ -110,8 +110,7 @@ class StagedGraphFlow(GraphModel):
     @torch.no_grad()
     def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
         _, pairs = self._split(x, ctx)
-        if isinstance(self.connections, ConnectionFlow):  # of the other, nothing depends on data
-            self.connections.encode(pairs > 0, ctx, generator, initialize=True)
+        self.connections.initialize(pairs > 0, ctx, generator)
 
     def _split(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         """Categories of nodes `[batch, nodes]` and of pairs `[batch, pairs]`, 0 at padding."""

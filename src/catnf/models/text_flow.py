@@ -14,7 +14,7 @@ from catnf.encodings.mixture import MixtureEncoding
 from catnf.errors import InputError
 from catnf.flows.transform import Transform
 from catnf.models.categorical_flow import CategoricalFlow
-from catnf.models.model import Bound
+from catnf.models.model import Bound, Model
 
 
 def draw_lengths(counts: Tensor, count: int, generator: torch.Generator) -> SequenceContext:
@@ -39,7 +39,24 @@ def check_prompt(ctx: Context, categories: int) -> Tensor | None:
     return prompt
 
 
-class TextFlow(CategoricalFlow):
+class TextModel(Model):
+    """What models of texts share: dropout in training, and lengths that are drawn as often as they occur.
+
+    Attributes:
+        lengths: how often texts of 0, 1, 2, ... elements occur, `[longest + 1]`; `None` where all are alike.
+    """
+
+    lengths: Tensor | None
+
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        """With dropout, drawn from the generator."""
+        return self.bound(x, replace(SequenceContext.need(ctx), generator=generator), generator)
+
+    def draw_context(self, count: int, generator: torch.Generator) -> Context | None:
+        return None if self.lengths is None else draw_lengths(self.lengths, count, generator)
+
+
+class TextFlow(TextModel, CategoricalFlow):
     """A categorical flow over texts.
 
     Args:
@@ -48,8 +65,6 @@ class TextFlow(CategoricalFlow):
         causal: whether no latent of the flow's output depends on later ones, which continuing a text needs.
         lengths: how often texts of 0, 1, 2, ... elements occur, `[longest + 1]`; `None` where all are alike.
     """
-
-    lengths: Tensor | None
 
     def __init__(
         self, encoding: Encoding, flow: Transform, causal: bool = True, lengths: Tensor | None = None
@@ -69,13 +84,6 @@ class TextFlow(CategoricalFlow):
         encoded = self.encoding.encode(own.hide(x).long(), own.bare(), generator)
         log_flow = self.flow.log_density(encoded.z, own, self.base)
         return Bound(log_flow + encoded.log_weight, encoded.log_posterior)
-
-    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
-        """With dropout, drawn from the generator."""
-        return self.bound(x, replace(SequenceContext.need(ctx), generator=generator), generator)
-
-    def draw_context(self, count: int, generator: torch.Generator) -> Context | None:
-        return None if self.lengths is None else draw_lengths(self.lengths, count, generator)
 
     @torch.no_grad()
     def sample(

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from catnf.errors import StorageError
+
 VARIABLE = "CATNF_DATA"
 """Environment variable that names the folder of data sets, or several, separated as in `PATH`."""
 
@@ -25,6 +27,15 @@ def cache_folder() -> Path:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "catnf"
+
+
+def need_data(relative: str, command: str) -> Path:
+    """As `find_data`, or `StorageError` with the `command` that makes it."""
+    found = find_data(relative)
+    if found is None:
+        places = " or ".join(map(str, data_folders()))
+        raise StorageError(f"There is no data set {relative} in {places}; make it with {command}.")
+    return found
 
 
 def find_data(relative: str) -> Path | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import torch
@@ -10,13 +9,13 @@ from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
 from catnf.flows.autoregressive import CausalNetwork
-from catnf.models.model import Bound, Model, draw_categories
-from catnf.models.text_flow import check_prompt, draw_lengths
+from catnf.models.model import Bound, draw_categories
+from catnf.models.text_flow import TextModel, check_prompt
 from catnf.nets.channels import CategoryWeights
 from catnf.nets.linear import lookup, select
 
 
-class LanguageModel(Model):
+class LanguageModel(TextModel):
     """`p(x) = prod_t p(x_t | x_<t)` with the network of an autoregressive flow.
 
     Args:
@@ -51,13 +50,6 @@ class LanguageModel(Model):
         states = self.network(lookup(self.embedding, x), own)
         value = self.predictor(states, x, own.bare())
         return Bound(value, torch.zeros_like(value))
-
-    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
-        """With dropout, drawn from the generator."""
-        return self.bound(x, replace(SequenceContext.need(ctx), generator=generator), generator)
-
-    def draw_context(self, count: int, generator: torch.Generator) -> Context | None:
-        return None if self.lengths is None else draw_lengths(self.lengths, count, generator)
 
     @torch.no_grad()
     def sample(

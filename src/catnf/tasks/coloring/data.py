@@ -14,7 +14,7 @@ from catnf.context import Context, GraphContext
 from catnf.errors import InputError, StorageError
 from catnf.tasks.coloring.archive import Archive, fingerprint, load_archives
 from catnf.tasks.coloring.generation import LARGE, SMALL, DataPlan
-from catnf.tasks.files import data_folders, find_data
+from catnf.tasks.files import need_data
 from catnf.tasks.task import Split, Task
 
 PLANS: dict[str, DataPlan] = {"small": SMALL, "large": LARGE}
@@ -197,14 +197,7 @@ def dataset_path(size: str) -> Path:
         if not path.exists():
             raise StorageError(f"There is no file {path}; give small, large or the path of a data set.")
         return path
-    relative = relative_path(size)
-    found = find_data(relative)
-    if found is None:
-        places = " or ".join(map(str, data_folders()))
-        raise StorageError(
-            f"There is no data set {relative} in {places}; make it with catnf data coloring --size {size}."
-        )
-    return found
+    return need_data(relative_path(size), f"catnf data coloring --size {size}")
 
 
 def relative_path(size: str) -> str:

@@ -22,7 +22,7 @@ from catnf.tasks.coloring.data import GraphColoring
 from catnf.tasks.task import Task
 
 _REACH = 3
-"""How many edges nodes of a round are apart at least. With 2 many choose together what does not fit."""
+"""Nodes of a round are farther apart than so many edges. With 2 many choose together what does not fit."""
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,9 @@ class MoleculeModelConfig:
     edge_mixtures: int = 8  # and of bonds
     node_layers: int = 4  # couplings of the first step, atoms given bonds
     edge_layers: int = 6  # of the second, atoms and kinds of bonds
-    pair_layers: int = 6  # of the third, atoms and all pairs
+    pair_layers: int = 6  # of the third, atoms and all pairs; of the transformer, where molecules grow
     node_blocks: int = 3  # layers of a network of the first step
-    edge_blocks: int = 4  # of the second
+    edge_blocks: int = 4  # of the second; of those in rounds
     pair_blocks: int = 4  # of the third
     node_hidden: int = 256  # width of features of atoms
     edge_hidden: int = 128  # and of bonds

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from catnf.errors import InputError, StorageError
 from catnf.tasks.download import Progress, PublicFile, fetch
-from catnf.tasks.files import data_folders, find_data
+from catnf.tasks.files import find_data, need_data
 from catnf.tasks.molecules.files import Rows, read_smiles_file
 
 NAMES = ("zinc250k", "moses")
@@ -217,15 +217,8 @@ def dataset_path(name: str, vocabulary: str) -> Path:
     """The file of prepared molecules, or `StorageError` with the command that makes it."""
     if name not in NAMES:
         return Path(name)
-    relative = relative_path(name, vocabulary)
-    found = find_data(relative)
-    if found is None:
-        places = " or ".join(map(str, data_folders()))
-        raise StorageError(
-            f"There is no data set {relative} in {places}; make it with "
-            f"catnf data molecules {name} --vocabulary {vocabulary}."
-        )
-    return found
+    command = f"catnf data molecules {name} --vocabulary {vocabulary}"
+    return need_data(relative_path(name, vocabulary), command)
 
 
 def lines_digest(lines: list[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from catnf.errors import InputError, StorageError
 from catnf.tasks.download import Progress, PublicFile, fetch
-from catnf.tasks.files import data_folders, find_data
+from catnf.tasks.files import find_data, need_data
 from catnf.tasks.text.vocabulary import Level
 
 NAMES = ("ptb", "text8", "text8-words", "wikitext2", "wikitext103")
@@ -171,11 +171,4 @@ def dataset_path(source: str, level: Level) -> Path:
                 f"catnf data text {own.name if path is own else own} --level {level}."
             )
         return path
-    relative = relative_path(source)
-    found = find_data(relative)
-    if found is None:
-        places = " or ".join(map(str, data_folders()))
-        raise StorageError(
-            f"There is no prepared text {relative} in {places}; make it with catnf data text {source}."
-        )
-    return found
+    return need_data(relative_path(source), f"catnf data text {source}")
