@@ -18,7 +18,7 @@ def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int
     """Median milliseconds of a training step, the likelihood and sampling of `batch` examples.
 
     On a GPU networks run in bfloat16 and time is measured with events on the device; compilation, graph
-    capture and warm-up are excluded everywhere.
+    capture and warm-up are excluded everywhere. There it also tells the gigabytes that training takes.
     """
     if repeats < 1:
         raise InputError(f"repeats is {repeats}; give at least 1.")
@@ -39,6 +39,8 @@ def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int
     for _ in range(5):  # a few steps from the start, so that nothing is at its special initial value
         step()
     results = {"train_step_ms": _median(step, device, repeats)}
+    if on_gpu:
+        results["train_memory_gb"] = torch.cuda.max_memory_reserved(device) / 1e9
     x, ctx = task.batch(batch, generator)
     context = task.sample_context(batch, device)
 

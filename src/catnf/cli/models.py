@@ -253,7 +253,7 @@ def bench(
         print(json.dumps(outcome))
         return
     for metric, value in speeds.items():
-        print(f"{metric:14} {value:9.2f}   (batch {size})")
+        print(f"{metric:15} {value:9.2f}   (batch {size})")
 
 
 @app.command()
