@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from catnf.traversal import FEATURES, SIGHT, Attach, CloseRing, DescribePath, Path, traverse
+from catnf.traversal import FEATURES, SIGHT, Attach, CloseRing, DescribePath, begin_path, traverse
 
 Seeded = Callable[[int], torch.Generator]
 BATCH, NODES = 64, 12
@@ -23,7 +23,7 @@ def build(steps: Tensor, present: Tensor) -> Tensor:
     """The graphs of steps, in their order of nodes; every step must be an allowed one."""
     batch, nodes, slots = steps.shape
     attach, close, describe = Attach(), CloseRing(), DescribePath(nodes + 1)
-    path = Path.begin(batch, nodes + 1, steps.device)
+    path = begin_path(batch, nodes + 1, steps.device)
     edges = torch.zeros(batch, nodes, nodes + 1, dtype=torch.bool)  # a last place for no edge
     for place in range(nodes):
         real = present.sum(1) > place
@@ -89,7 +89,7 @@ def test_orders_come_as_often_as_they_say(seeded: Seeded) -> None:
 
 def test_a_path_is_described_from_its_end() -> None:
     attach, close, describe = Attach(), CloseRing(), DescribePath(8)
-    path = Path.begin(1, 8, torch.device("cpu"))
+    path = begin_path(1, 8, torch.device("cpu"))
     for place, step in enumerate([0, 1, 1, 1]):
         path, _ = attach(path, torch.tensor([step]), torch.tensor(place))
     path, end = close(path, torch.tensor([1]))

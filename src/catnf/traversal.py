@@ -37,26 +37,19 @@ class Traversal(NamedTuple):
     told: Tensor
 
 
-class Path(NamedTuple):
-    """Where a graph grows: from its last node up to the first of its piece.
+Path = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Where a graph grows: from its last node up to the first of its piece.
 
-    Attributes:
-        depth: of the last node, `[batch]`; -1 where there is none yet.
-        places: in the order of nodes, of the node at every depth, `[batch, deepest]`.
-        degrees: how many edges that node has, `[batch, deepest]`.
-        rings: how many rings pass from it to the node above, `[batch, deepest]`.
-    """
+The depth of the last node, `[batch]`, -1 where there is none yet; and of the node at every depth, `[batch,
+deepest]`: its place in the order of nodes, how many edges it has, and how many rings pass from it to the node
+above. A plain tuple, because some versions of torch compile named ones wrongly.
+"""
 
-    depth: Tensor
-    places: Tensor
-    degrees: Tensor
-    rings: Tensor
 
-    @classmethod
-    def begin(cls, batch: int, deepest: int, device: torch.device) -> Path:
-        """Before the first node."""
-        nothing = torch.zeros(batch, deepest, dtype=torch.int64, device=device)
-        return cls(nothing[:, 0] - 1, nothing, nothing, nothing)
+def begin_path(batch: int, deepest: int, device: torch.device) -> Path:
+    """Before the first node."""
+    nothing = torch.zeros(batch, deepest, dtype=torch.int64, device=device)
+    return nothing[:, 0] - 1, nothing, nothing, nothing
 
 
 class Attach(nn.Module):
@@ -66,22 +59,17 @@ class Attach(nn.Module):
 
     def forward(self, path: Path, step: Tensor, place: Tensor) -> tuple[Path, Tensor]:
         """`step: [batch]` and `place: []` of the new node; the parent's place is `[batch]`, -1 for none."""
-        depths = torch.arange(path.places.shape[1], device=step.device)
+        last, places, degrees, rings = path
+        depths = torch.arange(places.shape[1], device=step.device)
         first = (step == 0).unsqueeze(1)
-        above = (path.depth - step + 1).clamp(min=0).unsqueeze(1)
+        above = (last - step + 1).clamp(min=0).unsqueeze(1)
         depth = torch.where(first, 0, above + 1)
         here = depths == depth
         to_parent = (depths == above) & ~first
-        parent = torch.where(to_parent, path.places, 0).sum(1) - first.squeeze(1).long()
-        return (
-            Path(
-                depth.squeeze(1),
-                torch.where(here, place, path.places),
-                torch.where(here, (~first).long(), path.degrees + to_parent),
-                torch.where(here, 0, path.rings),
-            ),
-            parent,
-        )
+        parent = torch.where(to_parent, places, 0).sum(1) - first.squeeze(1).long()
+        places = torch.where(here, place, places)
+        degrees = torch.where(here, (~first).long(), degrees + to_parent)
+        return (depth.squeeze(1), places, degrees, torch.where(here, 0, rings)), parent
 
 
 class CloseRing(nn.Module):
@@ -91,18 +79,15 @@ class CloseRing(nn.Module):
 
     def forward(self, path: Path, step: Tensor) -> tuple[Path, Tensor]:
         """`step: [batch]`, 0 for no ring; the place of its other end is `[batch]`, -1 for none."""
-        depths = torch.arange(path.places.shape[1], device=step.device)
-        some, depth = (step > 0).unsqueeze(1), path.depth.unsqueeze(1)
+        last, places, degrees, rings = path
+        depths = torch.arange(places.shape[1], device=step.device)
+        some, depth = (step > 0).unsqueeze(1), last.unsqueeze(1)
         above = depth - step.unsqueeze(1) - 1
         other = (depths == above) & some
-        place = torch.where(other, path.places, 0).sum(1) - (~other).all(1).long()
-        return (
-            path._replace(
-                degrees=path.degrees + other + ((depths == depth) & some & (above >= 0)),
-                rings=path.rings + ((depths > above) & (depths <= depth) & some),
-            ),
-            place,
-        )
+        place = torch.where(other, places, 0).sum(1) - (~other).all(1).long()
+        degrees = degrees + other + ((depths == depth) & some & (above >= 0))
+        rings = rings + ((depths > above) & (depths <= depth) & some)
+        return (last, places, degrees, rings), place
 
 
 class DescribePath(nn.Module):
@@ -126,18 +111,19 @@ class DescribePath(nn.Module):
             before: `[batch]`, the step before one that closes a ring, which must lead farther; after 0 none
                 may follow, and -1 is before the first. `None` to attach a node.
         """
-        depth = path.depth.unsqueeze(1)
+        last, _, degrees, rings = path
+        depth = last.unsqueeze(1)
         up = depth - torch.arange(SIGHT, device=depth.device)
         there, index = up >= 0, up.clamp(min=0)
-        degrees = torch.where(there, path.degrees.gather(1, index), -1)
-        rings = torch.where(there, path.rings.gather(1, index), 0)
+        degrees = torch.where(there, degrees.gather(1, index), -1)
+        rings = torch.where(there, rings.gather(1, index), 0)
         seen = [degrees == 1, degrees == 2, degrees == 3, degrees > 3, rings > 0, rings > 1]
         steps = torch.arange(self.categories, device=depth.device)
         if before is None:
             allowed = steps <= depth + 1
         else:
-            last = before.unsqueeze(1)
-            allowed = (steps == 0) | ((steps < depth) & (steps > last) & (last != 0))
+            nearer = before.unsqueeze(1)
+            allowed = (steps == 0) | ((steps < depth) & (steps > nearer) & (nearer != 0))
         return torch.cat(seen, dim=1).float(), allowed
 
 

@@ -17,7 +17,7 @@ from catnf.flows.mixture import mixture_logit, mixture_logit_inverse
 from catnf.models.model import Bound
 from catnf.nets.growth import GrowthNetwork
 from catnf.pairs import pair_layout
-from catnf.traversal import Attach, CloseRing, DescribePath, Path, traverse
+from catnf.traversal import Attach, CloseRing, DescribePath, Path, begin_path, traverse
 
 _SPACING = 16.0
 """Between the means of two steps, in standard deviations: none is taken for another."""
@@ -139,7 +139,7 @@ class GrowthFlow(nn.Module):
     def _replay(self, steps: Tensor) -> Grown:
         """The paths that `steps: [batch, nodes, slots]` lead along."""
         batch, nodes, slots = steps.shape
-        path = Path.begin(batch, self.network.categories, steps.device)
+        path = begin_path(batch, self.network.categories, steps.device)
         places = torch.arange(nodes, device=steps.device)
         paths, allowed = [], []
         for place in range(nodes):
@@ -166,7 +166,7 @@ class GrowthFlow(nn.Module):
         batch, nodes, slots = z.shape
         ordered, one = SequenceContext(batch, nodes, ctx.mask), Context(batch, 1)
         memory = self.network.history.begin(ordered, z)
-        path = Path.begin(batch, self.network.categories, z.device)
+        path = begin_path(batch, self.network.categories, z.device)
         places = torch.arange(nodes, device=z.device)
         before = z.new_zeros(batch, 1, self.network.history.input.in_features)
         anchors, real = self._anchors(), places < ctx.counts(z).unsqueeze(1)
