@@ -34,7 +34,6 @@ def test_those_of_molecules() -> None:
         "zinc250k/growth",
         "zinc250k/growth-charged",
         "zinc250k/growth-small",
-        "zinc250k/stages",
     )
     assert [f"molecules/{name}" for name in names] == MOLECULES
 

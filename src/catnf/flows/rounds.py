@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
-from catnf.flows.coupling import MixtureCoupling
-from catnf.flows.masks import WholeMask
+from catnf.flows.coupling import Coupling
 from catnf.flows.transform import Transform
 from catnf.flows.turns import NodeOrder, ReadyNodes, Surroundings
 
@@ -20,22 +19,20 @@ FLAGS = 2
 
 
 class RoundStep(Transform):
-    """A mixture coupling of the nodes whose round it is, given those of earlier rounds.
+    """A coupling of the nodes whose round it is, given those of earlier rounds.
 
     Args:
-        network: a conditioner of `channels` inputs and of the features of nodes, the last `FLAGS` of which
-            tell whose round it is.
-        channels: latent channels. They are transformed independently, so one is best: two or more cannot be
+        network: a conditioner of what the coupling tells of latents and of the features of nodes, the last
+            `FLAGS` of which tell whose round it is.
+        coupling: of all channels. They are transformed independently, so one is best: two or more cannot be
             at any of several places.
-        mixtures: logistics in a mixture.
     """
 
     compile_unit = True
 
-    def __init__(self, network: nn.Module, channels: int, mixtures: int) -> None:
+    def __init__(self, network: nn.Module, coupling: Coupling) -> None:
         super().__init__()
-        self.network = network
-        self.coupling = MixtureCoupling(None, channels, WholeMask(), mixtures)
+        self.network, self.coupling = network, coupling
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         now, predicted, turn = self._predict(z, ctx)
@@ -55,7 +52,7 @@ class RoundStep(Transform):
         """Whose round it is, what the network predicts, and a context where all others are padding."""
         assert ctx.features is not None
         now, before = (ctx.features[..., -FLAGS:] > 0).split(1, dim=-1)
-        predicted: Tensor = self.network(torch.where(before, z, 0.0), ctx)
+        predicted: Tensor = self.network(torch.where(before, self.coupling.describe(z), 0.0), ctx)
         return now, predicted, replace(ctx, mask=now.squeeze(-1))
 
 
