@@ -28,7 +28,6 @@ COLORINGS = {
 }
 MOLECULES = {
     "zinc250k/graphcnf": "Zinc250k, GraphCNF",
-    "zinc250k/stages": "Zinc250k, in stages (ours)",
     "zinc250k/growth": "Zinc250k, atom by atom (ours)",
     "zinc250k/growth-small": "Zinc250k, atom by atom, trained on a CPU (ours)",
     "zinc250k/graphcnf-charged": "Zinc250k with charges, GraphCNF",

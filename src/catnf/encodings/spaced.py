@@ -41,4 +41,4 @@ class SpacedEncoding(Encoding):
         return Encoded(ctx.hide(z), ctx.total(log_posterior), ctx.total(log_density))
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
-        return torch.log_softmax(self.anchors.joint_log_densities(z), dim=-1)
+        return torch.log_softmax(self.noise.log_prob(z - self.means.squeeze(-1)), dim=-1)

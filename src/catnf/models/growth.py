@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from catnf.context import Context, SequenceContext
 from catnf.encodings import SpacedEncoding
 from catnf.flows.base import Logistic
-from catnf.flows.mixture import mixture_logit, mixture_logit_inverse
+from catnf.flows.category_coupling import categories_at
+from catnf.flows.mixture import mixture_logit
 from catnf.models.model import Bound
 from catnf.nets.growth import GrowthNetwork
 from catnf.pairs import pair_layout
@@ -145,12 +146,11 @@ class GrowthFlow(nn.Module):
     def _grow(self, z: Tensor, ctx: Context) -> Tensor:
         """Edges between places, `[batch, nodes, nodes]`, of base latents in order `[batch, nodes, slots]`."""
         batch, nodes, slots = z.shape
-        ordered, one = SequenceContext(batch, nodes, ctx.mask), Context(batch, 1)
-        memory = self.network.history.begin(ordered, z)
+        memory = self.network.history.begin(SequenceContext(batch, nodes, ctx.mask), z)
         path = begin_path(batch, self.network.categories, z.device)
         places = torch.arange(nodes, device=z.device)
         before = z.new_zeros(batch, 1, self.network.history.input.in_features)
-        anchors, real = self.steps.anchors, places < ctx.counts(z).unsqueeze(1)
+        quantiles, real = z * math.exp(-Logistic.log_scale), places < ctx.counts(z).unsqueeze(1)
         edges = []
         for place in range(nodes):
             h, memory = self.network.advance(before, memory)
@@ -160,9 +160,7 @@ class GrowthFlow(nn.Module):
             for slot in range(slots):
                 seen, allowed = self.describe(path, last)
                 logits = self.network.ask(h, seen.unsqueeze(1), slot).squeeze(1).to(z.dtype)
-                mixture = anchors.mixture(logits.masked_fill(~allowed, _NEVER), 0)
-                root = mixture_logit_inverse(z[:, place, slot] * math.exp(-Logistic.log_scale), mixture)
-                step = self.steps.decode(root.value.view(-1, 1, 1), one).squeeze(1)
+                step = categories_at(quantiles[:, place, slot], logits.masked_fill(~allowed, _NEVER))
                 steps[:, 0, slot] = step = torch.where(real[:, place], step, 0)
                 path, other, last = self._take(path, step, slot, places[place])
                 ends = ends | ((places == other.unsqueeze(1)) & real[:, place, None])
