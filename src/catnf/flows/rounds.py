@@ -105,16 +105,29 @@ class Rounds(Transform):
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         graph = _need_graph(ctx)
         order, most = self.order(graph.edges, graph.ties), self._most(graph)
-        todo = present = graph.real(z)
+        todo = graph.real(z)
+        if not self._may_ask(graph):
+            for turn in range(most):
+                z, todo = self._decide(z, graph, order, todo, last=turn == most - 1)
+            return z
+        found, rows = z.clone(), torch.arange(ctx.batch, device=z.device)
         for turn in range(most):
-            if self._may_ask(graph) and not todo.any():
+            left = todo.any(1).nonzero().squeeze(1)
+            if len(left) < len(rows):  # graphs that are done need no further rounds
+                rows, graph, order, todo = rows[left], graph.take(left), order[left], todo[left]
+            if len(rows) == 0:
                 break
-            decided = present & ~todo
-            around = self._around(graph, self._categories(z, graph), decided)
-            now = self.ready(graph.edges, order, todo, around) if turn < most - 1 else todo
-            z = self.step.inverse(z, _turn(graph, now, decided, around))
-            todo = todo & ~now
-        return z
+            found[rows], todo = self._decide(found[rows], graph, order, todo, last=turn == most - 1)
+        return found
+
+    def _decide(
+        self, z: Tensor, ctx: GraphContext, order: Tensor, todo: Tensor, last: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Latents after one more round, and which nodes `todo: [batch, nodes]` are left after it."""
+        decided = ctx.real(z) & ~todo
+        around = self._around(ctx, self._categories(z, ctx), decided)
+        now = todo if last else self.ready(ctx.edges, order, todo, around)
+        return self.step.inverse(z, _turn(ctx, now, decided, around)), todo & ~now
 
     def plan(self, z: Tensor, ctx: GraphContext) -> Tensor:
         """The round of every node, from 0: `[batch, nodes]`; that of padding is behind all others.
