@@ -34,6 +34,7 @@ MOLECULES = {
     "zinc250k/growth-charged": "Zinc250k with charges, atom by atom (ours)",
     "moses/graphcnf": "MOSES, GraphCNF",
     "moses/growth": "MOSES, atom by atom (ours)",
+    "moses/growth-small": "MOSES, atom by atom, trained on a CPU (ours)",
 }
 TABLES = {
     "mixture": "CNF, mixture encoding",

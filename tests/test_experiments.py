@@ -29,6 +29,7 @@ def test_those_of_molecules() -> None:
     names = (
         "moses/graphcnf",
         "moses/growth",
+        "moses/growth-small",
         "zinc250k/graphcnf",
         "zinc250k/graphcnf-charged",
         "zinc250k/growth",

@@ -48,6 +48,7 @@ class MoleculeModelConfig:
     edge_hidden: int = 128  # and of bonds
     heads: int = 4  # attention heads
     most_bonds: int = 6  # of an atom, where molecules grow
+    expansion: int = 2  # width of attention over that of features, there
     reach: float = 30.0  # how many times farther than other weights the encodings' tables move in a step
 
     def __post_init__(self) -> None:
@@ -95,7 +96,9 @@ class MoleculeModelConfig:
 
         def rounds(categories: int, features: int, most: int, elements: int) -> FlowInRounds:
             sizes = (self.node_hidden, self.edge_blocks, self.heads)
-            network = GraphAttention(categories, categories, features + FLAGS, *sizes)
+            network = GraphAttention(
+                *(categories, categories, features + FLAGS, *sizes), expansion=self.expansion
+            )
             step = RoundStep(network, CategoryCoupling(categories))
             return FlowInRounds(SpacedEncoding(categories), Rounds(step, most, elements, free=0))
 
