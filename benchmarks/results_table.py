@@ -18,6 +18,7 @@ MODELS = {
 }
 COLORINGS = {
     "graphcnf-rounds": "GraphCNF, nodes in rounds (ours)",
+    "graphcnf-rounds-slim": "the same, a seventh of its weights (ours)",
     "graphcnf": "GraphCNF, mixture couplings",
     "graphcnf-affine": "GraphCNF, affine couplings",
     "rnn-largest-first": "autoregressive, largest first",
@@ -27,13 +28,13 @@ COLORINGS = {
 }
 MOLECULES = {
     "zinc250k/graphcnf": "Zinc250k, GraphCNF",
-    "zinc250k/stages": "Zinc250k, in stages (ours)",
     "zinc250k/growth": "Zinc250k, atom by atom (ours)",
     "zinc250k/growth-small": "Zinc250k, atom by atom, trained on a CPU (ours)",
     "zinc250k/graphcnf-charged": "Zinc250k with charges, GraphCNF",
     "zinc250k/growth-charged": "Zinc250k with charges, atom by atom (ours)",
     "moses/graphcnf": "MOSES, GraphCNF",
     "moses/growth": "MOSES, atom by atom (ours)",
+    "moses/growth-small": "MOSES, atom by atom, trained on a CPU (ours)",
 }
 TABLES = {
     "mixture": "CNF, mixture encoding",
@@ -181,7 +182,7 @@ def _ours(root: Path, experiment: str) -> str:
 def _our_coloring(root: Path, experiment: str) -> str:
     path = root / "results" / f"{experiment}.json"
     if not path.exists():
-        return "not yet measured"
+        return "–"
     result = _read(path)
     metrics, (low, high) = result["metrics"], result["intervals"]["validity"]
     return f"{metrics['validity']:.1%} ± {(high - low) / 2:.1%} / {metrics['bits_per_node']:.3f}"

@@ -17,7 +17,7 @@ from catnf.tasks.coloring.data import GraphColoring, conflicts
 if TYPE_CHECKING:
     import networkx as nx
 
-DEFAULT_MODEL = "coloring/large/graphcnf-rounds"
+DEFAULT_MODEL = "coloring/large/graphcnf-rounds-slim"
 """The bundled model; it takes as many rounds as a graph needs, so that the graph may be of any size."""
 
 _MOST_NODES = 5_000  # a matrix of all pairs for every attention head still fits into memory

@@ -12,6 +12,9 @@ from torch.autograd.functional import jacobian
 from catnf.context import Context, GraphContext, SetContext
 from catnf.errors import InputError
 from catnf.flows import Rounds, RoundStep
+from catnf.flows.category_coupling import CategoryCoupling
+from catnf.flows.coupling import MixtureCoupling
+from catnf.flows.masks import WholeMask
 from catnf.flows.rounds import FLAGS
 from catnf.flows.turns import node_ranks
 from catnf.nets import GraphAttention
@@ -33,7 +36,7 @@ def colors(z: Tensor, ctx: Context) -> Tensor:
 def plan_rounds(adjacency: Tensor, most: int, ties: Tensor | None = None, x: Tensor | None = None) -> Tensor:
     batch, nodes = adjacency.shape[:2]
     read = None if x is None else lambda z, ctx: x
-    flow = Rounds(RoundStep(nn.Identity(), 1, 1), most, nodes, COLORS - 1, read=read)
+    flow = Rounds(RoundStep(nn.Identity(), mixture_coupling(1)), most, nodes, COLORS - 1, read=read)
     ctx = GraphContext(batch, nodes, adjacency=adjacency, ties=ties)
     return flow.plan(torch.zeros(batch, nodes, 1), ctx)
 
@@ -45,11 +48,20 @@ def rounds_of(edges: list[tuple[int, int]], nodes: int, most: int = 10) -> list[
     return plan_rounds(adjacency, most)[0].tolist()
 
 
-@pytest.fixture(params=["by rank", "by choices"])
+def mixture_coupling(mixtures: int) -> MixtureCoupling:
+    return MixtureCoupling(None, 1, WholeMask(), mixtures)
+
+
+@pytest.fixture(params=["by rank", "by choices", "of categories"])
 def flow(request: pytest.FixtureRequest, perturb: Callable[..., Rounds]) -> Rounds:
-    read, features = (None, FLAGS) if request.param == "by rank" else (colors, COLORS + FLAGS)
-    network = GraphAttention(1, 2 + 3 * MIXTURES, features, hidden=8, layers=2, heads=2)
-    return perturb(Rounds(RoundStep(network, 1, MIXTURES), 5, NODES, COLORS - 1, 3, read))
+    read, features = (colors, COLORS + FLAGS) if request.param == "by choices" else (None, FLAGS)
+    if request.param == "of categories":
+        network = GraphAttention(COLORS, COLORS, features, hidden=8, layers=2, heads=2)
+        step = RoundStep(network, CategoryCoupling(COLORS))
+    else:
+        network = GraphAttention(1, 2 + 3 * MIXTURES, features, hidden=8, layers=2, heads=2)
+        step = RoundStep(network, mixture_coupling(MIXTURES))
+    return perturb(Rounds(step, 5, NODES, COLORS - 1, 3, read))
 
 
 def test_neighbours_have_different_rounds_and_high_degrees_come_first(seeded: Seeded) -> None:

@@ -7,67 +7,43 @@ import torch
 from torch import Tensor
 
 from catnf.context import Context
-from catnf.encodings import MixtureEncoding
-from catnf.flows.coupling import MixtureCoupling
-from catnf.flows.joint import GraphLatents, JointFlow, JointSizes, JointStep
-from catnf.flows.masks import WholeMask
+from catnf.encodings import SpacedEncoding
+from catnf.flows.category_coupling import CategoryCoupling
+from catnf.flows.joint import GraphLatents
 from catnf.flows.rounds import FLAGS, Rounds, RoundStep
-from catnf.flows.step import mixture_steps
 from catnf.models import FlowInRounds
-from catnf.models.connections import ConnectionFlow
 from catnf.models.graph_model import GraphModel
 from catnf.models.growth import GrowthFlow
 from catnf.models.staged_graph import KIND_FEATURES, StagedGraphFlow, node_features
 from catnf.nets import GraphAttention
-from catnf.nets.edge_gnn import EdgeGNN
 from catnf.nets.growth import GrowthNetwork
 from catnf.pairs import pair_index, pair_layout
 from catnf.structure import LENGTHS, edge_structure, node_structure, walks
 
-SIZES = JointSizes(node_channels=2, edge_channels=2, node_mixtures=3, edge_mixtures=3)
-
-
-def attention(inputs: int, outputs: int, features: int = 0) -> GraphAttention:
-    return GraphAttention(inputs, outputs, features, hidden=16, layers=2, heads=2)
-
 
 def in_rounds(categories: int, features: int, elements: int) -> FlowInRounds:
-    step = RoundStep(attention(1, MixtureCoupling.outputs(1, WholeMask(), 3), features + FLAGS), 1, 3)
-    encoding = MixtureEncoding(torch.full((categories,), 1 / categories), 1)
-    return FlowInRounds(encoding, Rounds(step, elements, elements, free=0))
-
-
-def at_once(largest: int) -> ConnectionFlow:
-    networks = (EdgeGNN(SIZES.inputs, SIZES.outputs, 16, 8, 2, 2) for _ in range(2))
-    return ConnectionFlow(
-        MixtureEncoding(torch.tensor([0.6, 0.4]), 2),
-        SIZES.node_channels,
-        mixture_steps(SIZES.node_channels, 2, 3, attention),
-        JointFlow(JointStep(SIZES, network) for network in networks),
-    )
-
-
-def in_turn(largest: int) -> GrowthFlow:
-    return GrowthFlow(GrowthNetwork(largest + 1, largest - 1, hidden=16, layers=2, heads=2))
-
-
-Connections = Callable[[int], ConnectionFlow | GrowthFlow]
+    network = GraphAttention(categories, categories, features + FLAGS, hidden=16, layers=2, heads=2)
+    step = RoundStep(network, CategoryCoupling(categories))
+    return FlowInRounds(SpacedEncoding(categories), Rounds(step, elements, elements, free=0))
 
 
 def staged(
-    make: Connections, categories: int = 3, kinds: int = 2, largest: int = 5, slots: int = 6
+    categories: int = 3, kinds: int = 2, largest: int = 5, slots: int = 6, steps: int | None = None
 ) -> StagedGraphFlow:
-    sizes = torch.ones(largest + 1) / (largest + 1)
-    edge_kinds = in_rounds(kinds, KIND_FEATURES, slots)
+    growth = GrowthNetwork(largest + 1, steps or largest - 1, hidden=16, layers=2, heads=2)
     return StagedGraphFlow(
-        make(largest), edge_kinds, in_rounds(categories, node_features(kinds), largest), slots, sizes
+        GrowthFlow(growth),
+        in_rounds(kinds, KIND_FEATURES, slots),
+        in_rounds(categories, node_features(kinds), largest),
+        slots,
+        torch.ones(largest + 1) / (largest + 1),
     )
 
 
-@pytest.fixture(params=[at_once, in_turn])
-def model(request: pytest.FixtureRequest) -> StagedGraphFlow:
+@pytest.fixture
+def model() -> StagedGraphFlow:
     torch.manual_seed(0)
-    made = staged(request.param)
+    made = staged()
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in made.parameters():
@@ -125,11 +101,6 @@ def one_edge(first: int, second: int, nodes: int) -> Tensor:
 def test_graphs_survive_the_latent_space(model: StagedGraphFlow) -> None:
     ctx = context(40)
     x = graphs(ctx)
-    with torch.no_grad():  # categories far apart, so that decoding is certain
-        for encoding in (part for part in model.modules() if isinstance(part, MixtureEncoding)):
-            places = 12.0 * torch.arange(encoding.categories).float().unsqueeze(1)
-            encoding.raw_means.copy_((places / encoding.reach).expand_as(encoding.raw_means))
-            encoding.raw_log_scales.fill_(-1.0)
     z = model.encode(x, ctx, torch.Generator().manual_seed(0))
     assert z.nodes.shape == (40, 5, model.channels[0])
     assert z.edges.shape == (40, 10, model.channels[1])
@@ -186,7 +157,7 @@ def test_gradients_reach_every_parameter(model: StagedGraphFlow) -> None:
 
 def test_walks_that_do_not_tell_a_graph_are_impossible() -> None:
     torch.manual_seed(0)
-    model = staged(lambda largest: GrowthFlow(GrowthNetwork(largest + 1, 1, hidden=16, layers=1, heads=2)))
+    model = staged(steps=1)
     x = torch.zeros(2, 15, dtype=torch.int64)
     x[0, 5:7] = x[1, 5:7] = x[1, 9] = 1  # a chain of three nodes, and a ring of them
     value = model.bound(x, Context(2, 5), torch.Generator().manual_seed(0)).value
@@ -194,9 +165,6 @@ def test_walks_that_do_not_tell_a_graph_are_impossible() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [at_once, in_turn])
-def test_probabilities_of_all_small_graphs_sum_to_one(
-    sum_to_one: Callable[[GraphModel], None], make: Connections
-) -> None:
+def test_probabilities_of_all_small_graphs_sum_to_one(sum_to_one: Callable[[GraphModel], None]) -> None:
     torch.manual_seed(0)
-    sum_to_one(staged(make, categories=2, kinds=2, largest=3, slots=3))
+    sum_to_one(staged(categories=2, kinds=2, largest=3, slots=3))

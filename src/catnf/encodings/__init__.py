@@ -10,6 +10,7 @@ from catnf.encodings.encoding import Encoded, Encoding
 from catnf.encodings.joint import JointEncoding
 from catnf.encodings.linear_flow import LinearFlowEncoding
 from catnf.encodings.mixture import MixtureEncoding
+from catnf.encodings.spaced import SpacedEncoding
 from catnf.encodings.variational import VariationalEncoding
 from catnf.encodings.words import WordEncoding
 
@@ -23,6 +24,7 @@ __all__ = [
     "JointEncoding",
     "LinearFlowEncoding",
     "MixtureEncoding",
+    "SpacedEncoding",
     "VariationalEncoding",
     "WordEncoding",
 ]

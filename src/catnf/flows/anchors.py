@@ -11,6 +11,9 @@ from catnf.flows.base import STANDARD_SCALE, Logistic
 from catnf.flows.mixture import Mixture
 from catnf.nets.linear import lookup
 
+SPACING = 16.0
+"""Between the means of categories that are never taken for each other, in standard deviations."""
+
 _NOISE = Logistic()
 
 
@@ -19,6 +22,12 @@ class Anchors(NamedTuple):
 
     means: Tensor
     log_scales: Tensor
+
+    @classmethod
+    def spaced(cls, categories: int) -> Anchors:
+        """Categories far apart on a line, in one channel."""
+        means = SPACING * (torch.arange(categories, dtype=torch.float32) - 0.5 * (categories - 1))
+        return cls(means.unsqueeze(1), torch.zeros(categories, 1))
 
     def mixture(self, logits: Tensor, channel: int | None = None) -> Mixture:
         """A mixture of them for every channel, or for one: `logits: [..., channels, categories]`."""

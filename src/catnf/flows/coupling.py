@@ -67,6 +67,10 @@ class Coupling(Transform):
         out: Tensor = self.conditioner(self.mask.kept(z), ctx)
         return out
 
+    def describe(self, z: Tensor) -> Tensor:
+        """What a network that predicts for several couplings is shown of latents."""
+        return z
+
     def each(self, predicted: Tensor, like: Tensor) -> Tensor:
         """Predictions by latent, in the precision of the flow: `[batch, elements, changed, parameters]`."""
         return predicted.to(like.dtype).unflatten(-1, (self.changed, self.parameters_each))

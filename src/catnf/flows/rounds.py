@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
-from catnf.flows.coupling import MixtureCoupling
-from catnf.flows.masks import WholeMask
+from catnf.flows.coupling import Coupling
 from catnf.flows.transform import Transform
 from catnf.flows.turns import NodeOrder, ReadyNodes, Surroundings
 
@@ -20,22 +19,20 @@ FLAGS = 2
 
 
 class RoundStep(Transform):
-    """A mixture coupling of the nodes whose round it is, given those of earlier rounds.
+    """A coupling of the nodes whose round it is, given those of earlier rounds.
 
     Args:
-        network: a conditioner of `channels` inputs and of the features of nodes, the last `FLAGS` of which
-            tell whose round it is.
-        channels: latent channels. They are transformed independently, so one is best: two or more cannot be
+        network: a conditioner of what the coupling tells of latents and of the features of nodes, the last
+            `FLAGS` of which tell whose round it is.
+        coupling: of all channels. They are transformed independently, so one is best: two or more cannot be
             at any of several places.
-        mixtures: logistics in a mixture.
     """
 
     compile_unit = True
 
-    def __init__(self, network: nn.Module, channels: int, mixtures: int) -> None:
+    def __init__(self, network: nn.Module, coupling: Coupling) -> None:
         super().__init__()
-        self.network = network
-        self.coupling = MixtureCoupling(None, channels, WholeMask(), mixtures)
+        self.network, self.coupling = network, coupling
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         now, predicted, turn = self._predict(z, ctx)
@@ -55,7 +52,7 @@ class RoundStep(Transform):
         """Whose round it is, what the network predicts, and a context where all others are padding."""
         assert ctx.features is not None
         now, before = (ctx.features[..., -FLAGS:] > 0).split(1, dim=-1)
-        predicted: Tensor = self.network(torch.where(before, z, 0.0), ctx)
+        predicted: Tensor = self.network(torch.where(before, self.coupling.describe(z), 0.0), ctx)
         return now, predicted, replace(ctx, mask=now.squeeze(-1))
 
 
@@ -108,16 +105,29 @@ class Rounds(Transform):
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         graph = _need_graph(ctx)
         order, most = self.order(graph.edges, graph.ties), self._most(graph)
-        todo = present = graph.real(z)
+        todo = graph.real(z)
+        if not self._may_ask(graph):
+            for turn in range(most):
+                z, todo = self._decide(z, graph, order, todo, last=turn == most - 1)
+            return z
+        found, rows = z.clone(), torch.arange(ctx.batch, device=z.device)
         for turn in range(most):
-            if self._may_ask(graph) and not todo.any():
+            left = todo.any(1).nonzero().squeeze(1)
+            if len(left) < len(rows):  # graphs that are done need no further rounds
+                rows, graph, order, todo = rows[left], graph.take(left), order[left], todo[left]
+            if len(rows) == 0:
                 break
-            decided = present & ~todo
-            around = self._around(graph, self._categories(z, graph), decided)
-            now = self.ready(graph.edges, order, todo, around) if turn < most - 1 else todo
-            z = self.step.inverse(z, _turn(graph, now, decided, around))
-            todo = todo & ~now
-        return z
+            found[rows], todo = self._decide(found[rows], graph, order, todo, last=turn == most - 1)
+        return found
+
+    def _decide(
+        self, z: Tensor, ctx: GraphContext, order: Tensor, todo: Tensor, last: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Latents after one more round, and which nodes `todo: [batch, nodes]` are left after it."""
+        decided = ctx.real(z) & ~todo
+        around = self._around(ctx, self._categories(z, ctx), decided)
+        now = todo if last else self.ready(ctx.edges, order, todo, around)
+        return self.step.inverse(z, _turn(ctx, now, decided, around)), todo & ~now
 
     def plan(self, z: Tensor, ctx: GraphContext) -> Tensor:
         """The round of every node, from 0: `[batch, nodes]`; that of padding is behind all others.

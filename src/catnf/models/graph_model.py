@@ -17,7 +17,7 @@ from catnf.flows.joint import GraphLatents
 from catnf.models.model import Bound, Model, check_categories
 from catnf.pairs import pad_graphs, pair_count, pair_layout
 
-_STRIDE = 4  # sampled graphs are padded to multiples of this
+_STRIDES = {"cuda": 16, "cpu": 4}  # sampled graphs are padded to multiples of this; a GPU wants them together
 
 
 class GraphModel(Model):
@@ -62,7 +62,8 @@ class GraphModel(Model):
         self, ctx: Context, generator: torch.Generator | None = None, temperature: float = 1.0
     ) -> Tensor:
         # Graphs of about one size at a time, padded to that: the work grows with its square.
-        paddings = ((ctx.counts(self.size_frequencies).long() + _STRIDE - 1) // _STRIDE * _STRIDE).cpu()
+        stride = _STRIDES.get(self.size_frequencies.device.type, _STRIDES["cpu"])
+        paddings = ((ctx.counts(self.size_frequencies).long() + stride - 1) // stride * stride).cpu()
         x = torch.zeros(ctx.batch, ctx.elements + pair_count(ctx.elements), dtype=torch.int64)
         for padding in paddings.unique().tolist():
             chosen = (paddings == padding).nonzero().squeeze(1)

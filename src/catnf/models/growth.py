@@ -9,28 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
-from catnf.encodings import MixtureEncoding
-from catnf.flows.anchors import Anchors
+from catnf.encodings import SpacedEncoding
 from catnf.flows.base import Logistic
-from catnf.flows.joint import GraphLatents
-from catnf.flows.mixture import mixture_logit, mixture_logit_inverse
+from catnf.flows.category_coupling import categories_at
+from catnf.flows.mixture import mixture_logit
 from catnf.models.model import Bound
 from catnf.nets.growth import GrowthNetwork
 from catnf.pairs import pair_layout
 from catnf.traversal import Attach, CloseRing, DescribePath, Path, begin_path, traverse
 
-_SPACING = 16.0
-"""Between the means of two steps, in standard deviations: none is taken for another."""
-
 _NEVER = -1e4  # logit of a step that is not allowed
-
-
-class StepEncoding(MixtureEncoding):
-    """Steps of a traversal, far apart on a line."""
-
-    def start(self, frequencies: Tensor) -> Tensor:
-        steps = torch.arange(len(frequencies), dtype=torch.float32)
-        return (_SPACING * (steps - 0.5 * len(frequencies))).unsqueeze(1)
 
 
 class Grown(NamedTuple):
@@ -55,19 +43,14 @@ class GrowthFlow(nn.Module):
         network: predicts steps.
     """
 
-    pair_channels = 0
-
     def __init__(self, network: GrowthNetwork) -> None:
         super().__init__()
         self.network = network
         categories = network.categories
-        self.steps = StepEncoding(torch.full((categories,), 1.0 / categories), 1)
+        self.steps = SpacedEncoding(categories)
         self.attach, self.close, self.describe = Attach(), CloseRing(), DescribePath(categories)
         self.base = Logistic()
         self.channels = 1 + network.slots
-
-    def initialize(self, connected: Tensor, ctx: Context, generator: torch.Generator | None) -> None:
-        """Nothing here depends on data."""
 
     def training_bound(
         self, connected: Tensor, ctx: Context, generator: torch.Generator | None
@@ -84,20 +67,22 @@ class GrowthFlow(nn.Module):
 
     def encode(
         self, connected: Tensor, ctx: Context, generator: torch.Generator | None
-    ) -> tuple[GraphLatents, Bound]:
-        """Latents in the base distribution, and the bound; arguments as for `training_bound`."""
+    ) -> tuple[Tensor, Bound]:
+        """Latents `[batch, nodes, channels]` in the base distribution, and the bound.
+
+        Arguments are those of `training_bound`.
+        """
         keys, order, (z, logits), bound = self._encode(connected, ctx, generator)
-        logit, _ = mixture_logit(z.squeeze(-1), self._anchors().mixture(logits, 0))
+        logit, _ = mixture_logit(z.squeeze(-1), self.steps.anchors.mixture(logits, 0))
         ordered = logit.unflatten(1, (ctx.elements, -1)) * math.exp(Logistic.log_scale)
         latents = torch.zeros_like(ordered).scatter(1, order.unsqueeze(-1).expand_as(ordered), ordered)
-        nodes = ctx.hide(torch.cat([keys.unsqueeze(-1), latents], dim=-1))
-        return GraphLatents(nodes, nodes.new_zeros(*connected.shape, 0)), bound
+        return ctx.hide(torch.cat([keys.unsqueeze(-1), latents], dim=-1)), bound
 
-    def decode(self, z: GraphLatents, ctx: Context) -> Tensor:
-        """1 where there is an edge and -1 elsewhere, `[batch, pairs]`."""
-        keys = z.nodes[..., 0] if ctx.mask is None else z.nodes[..., 0].masked_fill(~ctx.mask, torch.inf)
+    def decode(self, z: Tensor, ctx: Context) -> Tensor:
+        """1 where there is an edge and -1 elsewhere, `[batch, pairs]`, of `z: [batch, nodes, channels]`."""
+        keys = z[..., 0] if ctx.mask is None else z[..., 0].masked_fill(~ctx.mask, torch.inf)
         order = keys.argsort(1)
-        latents = z.nodes[..., 1:]
+        latents = z[..., 1:]
         grown = self._grow(latents.gather(1, order.unsqueeze(-1).expand_as(latents)), ctx)
         place = order.argsort(1)
         rows = grown.gather(1, place.unsqueeze(-1).expand_as(grown))
@@ -125,16 +110,13 @@ class GrowthFlow(nn.Module):
         logits = logits.flatten(1, 2)
         log_weights = torch.log_softmax(logits, dim=-1)
         log_flow = every.total(
-            torch.logsumexp(log_weights + self._anchors().joint_log_densities(encoded.z), dim=-1)
+            torch.logsumexp(log_weights + self.steps.anchors.joint_log_densities(encoded.z), dim=-1)
         )
         # All orders are as likely before the graph is known, and keys say nothing else.
         log_orders = torch.lgamma(ctx.counts(noise) + 1.0)
         value = log_flow + encoded.log_weight - log_orders - log_chance
         value = value.masked_fill(~told, -torch.inf)  # a walk whose steps do not tell the graph
         return keys, order, (encoded.z, logits), Bound(value, encoded.log_posterior)
-
-    def _anchors(self) -> Anchors:
-        return Anchors(self.steps.means, self.steps.log_scales)
 
     def _replay(self, steps: Tensor) -> Grown:
         """The paths that `steps: [batch, nodes, slots]` lead along."""
@@ -164,12 +146,11 @@ class GrowthFlow(nn.Module):
     def _grow(self, z: Tensor, ctx: Context) -> Tensor:
         """Edges between places, `[batch, nodes, nodes]`, of base latents in order `[batch, nodes, slots]`."""
         batch, nodes, slots = z.shape
-        ordered, one = SequenceContext(batch, nodes, ctx.mask), Context(batch, 1)
-        memory = self.network.history.begin(ordered, z)
+        memory = self.network.history.begin(SequenceContext(batch, nodes, ctx.mask), z)
         path = begin_path(batch, self.network.categories, z.device)
         places = torch.arange(nodes, device=z.device)
         before = z.new_zeros(batch, 1, self.network.history.input.in_features)
-        anchors, real = self._anchors(), places < ctx.counts(z).unsqueeze(1)
+        quantiles, real = z * math.exp(-Logistic.log_scale), places < ctx.counts(z).unsqueeze(1)
         edges = []
         for place in range(nodes):
             h, memory = self.network.advance(before, memory)
@@ -179,9 +160,7 @@ class GrowthFlow(nn.Module):
             for slot in range(slots):
                 seen, allowed = self.describe(path, last)
                 logits = self.network.ask(h, seen.unsqueeze(1), slot).squeeze(1).to(z.dtype)
-                mixture = anchors.mixture(logits.masked_fill(~allowed, _NEVER), 0)
-                root = mixture_logit_inverse(z[:, place, slot] * math.exp(-Logistic.log_scale), mixture)
-                step = self.steps.decode(root.value.view(-1, 1, 1), one).squeeze(1)
+                step = categories_at(quantiles[:, place, slot], logits.masked_fill(~allowed, _NEVER))
                 steps[:, 0, slot] = step = torch.where(real[:, place], step, 0)
                 path, other, last = self._take(path, step, slot, places[place])
                 ends = ends | ((places == other.unsqueeze(1)) & real[:, place, None])

@@ -10,7 +10,6 @@ from torch import Tensor
 from catnf.context import Context, GraphContext
 from catnf.flows.joint import GraphLatents
 from catnf.models.categorical_flow import FlowInRounds
-from catnf.models.connections import ConnectionFlow
 from catnf.models.graph_model import Bonds, GraphModel, find_bonds, place_bonds
 from catnf.models.growth import GrowthFlow
 from catnf.models.model import Bound
@@ -49,7 +48,7 @@ class StagedGraphFlow(GraphModel):
     Every stage is a flow of its own that knows what was decided before it as a graph, not as latents.
 
     Args:
-        connections: which pairs have an edge.
+        growth: which pairs have an edge.
         edge_kinds: over edges, given those; its network sees `KIND_FEATURES` and the flags of rounds.
         nodes: over nodes, given edges and their kinds; its network sees `node_features` and the flags.
         slots: how many edges a graph has at most; sampled graphs lose those that are most in doubt.
@@ -58,37 +57,34 @@ class StagedGraphFlow(GraphModel):
 
     def __init__(
         self,
-        connections: ConnectionFlow | GrowthFlow,
+        growth: GrowthFlow,
         edge_kinds: FlowInRounds,
         nodes: FlowInRounds,
         slots: int,
         sizes: Tensor,
     ) -> None:
-        channels = (
-            connections.channels + nodes.encoding.channels,
-            connections.pair_channels + edge_kinds.encoding.channels,
-        )
+        channels = (growth.channels + nodes.encoding.channels, edge_kinds.encoding.channels)
         super().__init__(nodes.categories, edge_kinds.categories, channels, slots, sizes)
-        self.connections, self.edge_kinds, self.nodes = connections, edge_kinds, nodes
+        self.growth, self.edge_kinds, self.nodes = growth, edge_kinds, nodes
 
     def encode_bound(
         self, x: Tensor, ctx: Context, generator: torch.Generator | None
     ) -> tuple[GraphLatents, Bound]:
         atoms, pairs = self._split(x, ctx)
-        first, one = self.connections.encode(pairs > 0, ctx, generator)
-        skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), first.nodes[..., 0], ctx)
+        first, one = self.growth.encode(pairs > 0, ctx, generator)
+        skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), first[..., 0], ctx)
         second, two = self.edge_kinds.encode(self._kinds(pairs, skeleton), skeleton.lines, generator)
         third, three = self.nodes.encode(atoms, self._graph(pairs, skeleton, ctx), generator)
         # A pair without an edge has a latent of its kind as well, for paths on which it gets one.
         shape = (ctx.batch, pairs.shape[1], second.shape[-1])
         spare = ctx.pairs().hide(self.base.sample(shape, generator, x.device))
-        edges = torch.cat([first.edges, place_bonds(spare, second, skeleton.bonds)], dim=-1)
-        return GraphLatents(torch.cat([first.nodes, third], dim=-1), edges), _sum(one, two, three)
+        edges = place_bonds(spare, second, skeleton.bonds)
+        return GraphLatents(torch.cat([first, third], dim=-1), edges), _sum(one, two, three)
 
     def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         """All pairs, and one round of the kinds and of the nodes of each graph."""
         atoms, pairs = self._split(x, ctx)
-        ties, one = self.connections.training_bound(pairs > 0, ctx, generator)
+        ties, one = self.growth.training_bound(pairs > 0, ctx, generator)
         skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), ties, ctx)
         kinds = self._kinds(pairs, skeleton)
         two = self.edge_kinds.training_bound(kinds, skeleton.lines, generator)
@@ -96,21 +92,14 @@ class StagedGraphFlow(GraphModel):
         return _sum(one, two, three)
 
     def decode(self, z: GraphLatents, ctx: Context) -> Tensor:
-        nodes, atoms = z.nodes.split((self.connections.channels, self.nodes.encoding.channels), dim=-1)
-        channels = (self.connections.pair_channels, self.edge_kinds.encoding.channels)
-        edges, kinds = z.edges.split(channels, dim=-1)
-        odds = self.connections.decode(GraphLatents(nodes, edges), ctx)
+        nodes, atoms = z.nodes.split((self.growth.channels, self.nodes.encoding.channels), dim=-1)
+        odds = self.growth.decode(nodes, ctx)
         skeleton = self._skeleton(odds, nodes[..., 0], ctx)
-        place = skeleton.bonds.place.unsqueeze(-1).expand(-1, -1, kinds.shape[-1])
-        drawn = self.edge_kinds.decode(skeleton.lines.hide(kinds.gather(1, place)), skeleton.lines) + 1
+        place = skeleton.bonds.place.unsqueeze(-1).expand(-1, -1, z.edges.shape[-1])
+        drawn = self.edge_kinds.decode(skeleton.lines.hide(z.edges.gather(1, place)), skeleton.lines) + 1
         pairs = torch.zeros_like(odds, dtype=torch.int64)
         pairs = pairs.scatter_add(1, skeleton.bonds.place, skeleton.lines.hide(drawn))
         return torch.cat([self.nodes.decode(atoms, self._graph(pairs, skeleton, ctx)), pairs], dim=1)
-
-    @torch.no_grad()
-    def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
-        _, pairs = self._split(x, ctx)
-        self.connections.initialize(pairs > 0, ctx, generator)
 
     def _split(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         """Categories of nodes `[batch, nodes]` and of pairs `[batch, pairs]`, 0 at padding."""

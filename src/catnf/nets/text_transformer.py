@@ -82,12 +82,10 @@ class RotaryLayer(nn.Module):
         return self._finish(h, seen, None), (key, value)
 
     def _heads(self, h: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        query, key, value = self.qkv(self.norm(h)).unflatten(-1, (3, self.heads, -1)).unbind(2)
-        width = (query.shape[-1],)
+        parts = self.qkv(self.norm(h)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         # Normalized, so that large steps of the weights do not saturate the attention.
-        query, key = F.rms_norm(query, width), F.rms_norm(key, width)
-        turned = (turn(part.transpose(1, 2), rotation) for part in (query, key))
-        return *turned, value.transpose(1, 2)
+        query, key = turn(F.rms_norm(parts[:2], parts.shape[-1:]), rotation)
+        return query, key, parts[2]
 
     def _finish(self, h: Tensor, seen: Tensor, kept: Tensor | None) -> Tensor:
         first = self.mix(seen.transpose(1, 2).flatten(2))

@@ -84,7 +84,7 @@ class ColoringModelConfig:
         assert isinstance(task, GraphColoring)
         outputs = MixtureCoupling.outputs(self.channels, WholeMask(), self.mixtures)
         network = self._networks(task.colors + FLAGS)(self.channels, outputs)
-        step = RoundStep(network, self.channels, self.mixtures)
+        step = RoundStep(network, MixtureCoupling(None, self.channels, WholeMask(), self.mixtures))
         return Rounds(step, self.layers, task.nodes, task.colors - 1, _REACH, encoding.decode)
 
     def _networks(self, features: int = 0) -> Conditioner:

@@ -1,23 +1,18 @@
-"""The paper's model of molecules, and one in stages."""
+"""The paper's model of molecules, and one of molecules that grow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-from torch import Tensor
-
-from catnf.encodings import MixtureEncoding
+from catnf.encodings import MixtureEncoding, SpacedEncoding
 from catnf.encodings.virtual import VirtualEdges
 from catnf.errors import InputError
-from catnf.flows.coupling import MixtureCoupling
+from catnf.flows.category_coupling import CategoryCoupling
 from catnf.flows.joint import JointFlow, JointSizes, JointStep
-from catnf.flows.masks import WholeMask
 from catnf.flows.rounds import FLAGS, Rounds, RoundStep
 from catnf.flows.step import mixture_steps
 from catnf.models import FlowInRounds
-from catnf.models.connections import ConnectionFlow
 from catnf.models.graph_cnf import GraphCNF
 from catnf.models.graph_model import GraphModel
 from catnf.models.growth import GrowthFlow
@@ -38,7 +33,7 @@ _KIND_ROUNDS, _ATOM_ROUNDS = 14, 10
 class MoleculeModelConfig:
     """Sizes of a model of molecules; the defaults are the paper's."""
 
-    kind: Literal["molecule-graphcnf", "molecule-stages", "molecule-growth"] = "molecule-graphcnf"
+    kind: Literal["molecule-graphcnf", "molecule-growth"] = "molecule-graphcnf"
     node_channels: int = 6  # latent channels of an atom
     edge_channels: int = 2  # and of a bond
     node_mixtures: int = 16  # logistics in the couplings of atoms
@@ -47,12 +42,13 @@ class MoleculeModelConfig:
     edge_layers: int = 6  # of the second, atoms and kinds of bonds
     pair_layers: int = 6  # of the third, atoms and all pairs; of the transformer, where molecules grow
     node_blocks: int = 3  # layers of a network of the first step
-    edge_blocks: int = 4  # of the second; of those in rounds
+    edge_blocks: int = 4  # of the second; of those in rounds, where molecules grow
     pair_blocks: int = 4  # of the third
     node_hidden: int = 256  # width of features of atoms
     edge_hidden: int = 128  # and of bonds
     heads: int = 4  # attention heads
     most_bonds: int = 6  # of an atom, where molecules grow
+    expansion: int = 2  # width of attention over that of features, there
     reach: float = 30.0  # how many times farther than other weights the encodings' tables move in a step
 
     def __post_init__(self) -> None:
@@ -73,7 +69,7 @@ class MoleculeModelConfig:
     def make(self, task: Task) -> GraphModel:
         """A freshly initialized model for `task`."""
         assert isinstance(task, Molecules)
-        return self._paper(task) if self.kind == "molecule-graphcnf" else self._stages(task)
+        return self._paper(task) if self.kind == "molecule-graphcnf" else self._growth(task)
 
     def _paper(self, task: Molecules) -> GraphCNF:
         """All latents together, atoms and kinds of bonds as the paper encodes them."""
@@ -94,36 +90,26 @@ class MoleculeModelConfig:
             known.sizes,
         )
 
-    def _stages(self, task: Molecules) -> StagedGraphFlow:
-        """Bonds by a flow of the third step; their kinds and atoms in rounds, by a network for each."""
+    def _growth(self, task: Molecules) -> StagedGraphFlow:
+        """Bonds atom by atom, then their kinds and atoms in rounds, by a network for each."""
         known, kinds = task.statistics(), len(BONDS) - 1
-        bonded = torch.tensor([1.0 - known.bonded, known.bonded])
 
-        def attention(inputs: int, outputs: int, features: int = 0) -> GraphAttention:
-            return GraphAttention(inputs, outputs, features, self.node_hidden, self.edge_blocks, self.heads)
-
-        def rounds(frequencies: Tensor, features: int, most: int, elements: int) -> FlowInRounds:
-            outputs = MixtureCoupling.outputs(1, WholeMask(), self.node_mixtures)
-            step = RoundStep(attention(1, outputs, features + FLAGS), 1, self.node_mixtures)
-            encoding = MixtureEncoding(frequencies, 1, reach=self.reach)
-            return FlowInRounds(encoding, Rounds(step, most, elements, free=0))
-
-        def at_once() -> ConnectionFlow:
-            return ConnectionFlow(
-                MixtureEncoding(bonded, self.edge_channels, reach=self.reach),
-                self.node_channels,
-                mixture_steps(self.node_channels, self.node_layers, self.node_mixtures, attention),
-                self._joint(self.pair_layers, self.pair_blocks, all_pairs=True),
+        def rounds(categories: int, features: int, most: int, elements: int) -> FlowInRounds:
+            sizes = (self.node_hidden, self.edge_blocks, self.heads)
+            network = GraphAttention(
+                *(categories, categories, features + FLAGS, *sizes), expansion=self.expansion
             )
-
-        def in_turn() -> GrowthFlow:
-            sizes = (self.node_hidden, self.pair_layers, self.heads)
-            return GrowthFlow(GrowthNetwork(task.nodes + 1, self.most_bonds, *sizes))
+            step = RoundStep(network, CategoryCoupling(categories))
+            return FlowInRounds(SpacedEncoding(categories), Rounds(step, most, elements, free=0))
 
         return StagedGraphFlow(
-            in_turn() if self.kind == "molecule-growth" else at_once(),
-            rounds(known.bonds, KIND_FEATURES, _KIND_ROUNDS, task.bonds),
-            rounds(known.atoms, node_features(kinds), _ATOM_ROUNDS, task.nodes),
+            GrowthFlow(
+                GrowthNetwork(
+                    *(task.nodes + 1, self.most_bonds, self.node_hidden, self.pair_layers, self.heads)
+                )
+            ),
+            rounds(kinds, KIND_FEATURES, _KIND_ROUNDS, task.bonds),
+            rounds(len(known.atoms), node_features(kinds), _ATOM_ROUNDS, task.nodes),
             task.bonds,
             known.sizes,
         )
