@@ -91,7 +91,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(asked.threads)
     table = TABLES[asked.table]()
-    start = time.perf_counter()
+    start, code = time.perf_counter(), revision()  # files may change while tools are fitted
     runs = [measure(table, asked.tool, seed) for seed in asked.seeds]
     metrics = [run["metrics"] for run in runs]
     outcome = {
@@ -107,7 +107,7 @@ def main() -> None:
         "protocol": PROTOCOL,
         "hardware": hardware(),
         "seconds": round(time.perf_counter() - start, 1),
-        "revision": revision(),
+        "revision": code,
         "command": f"python benchmarks/compare_tables.py {asked.table} {asked.tool} --seeds "
         f"{' '.join(map(str, asked.seeds))} --threads {asked.threads}",
         "runs": runs,
