@@ -124,13 +124,12 @@ def _candidates(
     log_weight = torch.zeros(size)
     x = torch.zeros(size, 0, dtype=torch.int64)
     if code.sizes:
-        log_posterior = model.posterior(model.latents(size, generator))
-        x = draw_categories(log_posterior, generator)
+        given = torch.full((len(code.sizes),), -1)
         for column, found, _ in wanted.values():
             digits = code.split(column, np.array([found]))
             for place, digit in zip(code.places(column.name), digits, strict=True):
-                log_weight += log_posterior[:, place, int(digit[0])]
-                x[:, place] = int(digit[0])
+                given[place] = int(digit[0])
+        x, log_weight = model.draw_given(size, given, generator)
     alive = (log_weight > -30.0).nonzero().squeeze(1)  # numbers cost as much as categories
     numbers = torch.zeros(size, len(code.numeric))
     if len(alive):
