@@ -131,6 +131,8 @@ class Forest:
     def fit(self, table: Table, seed: int) -> None:
         from arfpy import arf
 
+        if not hasattr(np, "in1d"):  # arfpy 0.1.1 calls what numpy 2.4 dropped
+            np.in1d = np.isin
         np.random.seed(seed)
         self.table = table
         self.forest = arf.arf(x=table.train.reset_index(drop=True), verbose=False, random_state=seed)
