@@ -135,15 +135,18 @@ class AnyOrderMixture(Transform):
             offered[rows, at] = self.network.offers(self.contents[at, x].unsqueeze(1)).squeeze(1)
         return z
 
-    def _all_weights(self, densities: Tensor, ctx: ColumnContext) -> Tensor:
-        """Log-weights of the categories of every column, `[batch, columns, categories]`."""
-        with torch.no_grad():
-            x = (densities + self.log_prior).argmax(-1)
+    def log_weights(self, x: Tensor, ctx: ColumnContext) -> Tensor:
+        """Log-weights of the categories of every column, `[batch, columns, categories]`, in rows `x`."""
         first = torch.arange(x.shape[1], device=x.device) * self.contents.shape[1]
         contents = F.embedding(x + first, self.contents.flatten(0, 1))
         state = self.network(self.network.offers(contents), seen_before(ctx.order))
-        logits = torch.einsum("bch,chk->bck", state.to(densities.dtype), self.weights) + self.log_prior
+        logits = torch.einsum("bch,chk->bck", state.to(self.weights.dtype), self.weights) + self.log_prior
         return torch.log_softmax(logits, dim=-1)
+
+    def _all_weights(self, densities: Tensor, ctx: ColumnContext) -> Tensor:
+        with torch.no_grad():
+            x = (densities + self.log_prior).argmax(-1)
+        return self.log_weights(x, ctx)
 
 
 def _pick(values: Tensor, at: Tensor) -> Tensor:

@@ -49,6 +49,17 @@ class ColumnFlow(CategoricalFlow):
         log_flow = self.flow.log_density(encoded.z, own, self.base)
         return Bound(log_flow + encoded.log_weight, encoded.log_posterior)
 
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        """The bound where every latent tells its category, which categories far apart come close to.
+
+        Then it is the logarithm of the weights themselves: there is no noise of latents in it, and none of
+        the densities of all categories are needed.
+        """
+        own = self.prepare(ctx, generator)
+        weights = self.flow.log_weights(x.long(), own)
+        value = weights.gather(-1, x.long().unsqueeze(-1)).squeeze(-1).sum(1)
+        return Bound(value, torch.zeros_like(value))
+
     @torch.no_grad()
     def latents(
         self, size: int, generator: torch.Generator, given: Tensor | None = None
@@ -95,9 +106,22 @@ class TableFlow(Model):
         self.register_buffer("sizes", sizes, persistent=False)
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        return self._bound(x, ctx, generator, None if self.categorical is None else self.categorical.bound)
+
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        own = None if self.categorical is None else self.categorical.training_bound
+        return self._bound(x, ctx, generator, own)
+
+    def _bound(
+        self,
+        x: Tensor,
+        ctx: Context,
+        generator: torch.Generator | None,
+        categories: Callable[[Tensor, Context, torch.Generator | None], Bound] | None,
+    ) -> Bound:
         assert isinstance(ctx, TableContext)
-        if self.categorical is not None:
-            found = self.categorical.bound(x, SetContext.of(x), generator)
+        if categories is not None:
+            found = categories(x, SetContext.of(x), generator)
         else:
             found = Bound(torch.zeros(len(x), device=x.device), torch.zeros(len(x), device=x.device))
         if self.numeric is None:
