@@ -40,6 +40,15 @@ TABLES = {
     "latent": "Latent NF",
     "dequantization": "variational dequantization",
 }
+COMPARED = {
+    "catnf": "catnf",
+    "ctgan": "CTGAN",
+    "tvae": "TVAE",
+    "bayesian-network": "Bayesian network (pgmpy)",
+    "forest": "adversarial forest (arfpy)",
+    "independent": "independent columns",
+    "real": "the fitted rows themselves",
+}
 SPEEDS = {
     "sets-h200": "sets, one NVIDIA H200",
     "sets-cpu": "sets, 2 CPU cores",
@@ -125,6 +134,28 @@ def tables(root: Path) -> str:
     return "\n".join(lines)
 
 
+def comparison(root: Path) -> str:
+    """Tools that make synthetic rows, side by side."""
+    heads = ["pair error", "shape error", "F1", "detection", "bits per row", "fit", "sampling"]
+    lines = [_row(["", *heads]), _row(["---"] * 8)]
+    figures = ("pair_error", "shape_error", "f1", "detection_auc")
+    for data in ("car", "credit", "adult"):
+        for tool, name in COMPARED.items():
+            path = root / f"results/table/comparison/{data}/{tool}.json"
+            if not path.exists():
+                lines.append(_row([f"{data}: {name}", "not measured", *[""] * 6]))
+                continue
+            result = _read(path)
+            metrics, seeds = result["metrics"], len(result["seeds"])
+            title = f"{data}: {name}" + (f", {seeds} seeds" if seeds > 1 else "")
+            cells = [f"{metrics[figure]:.3f}" for figure in figures]
+            cells.append(f"{metrics['bits_per_row']:.2f}" if "bits_per_row" in metrics else "–")
+            for figure in ("fit_processor_seconds", "sample_processor_seconds"):
+                cells.append(f"{metrics[figure]:.1f} s" if figure in metrics else "–")
+            lines.append(_row([title, *cells]))
+    return "\n".join(lines)
+
+
 def speed(root: Path) -> str:
     """Milliseconds of a training step and of sampling, ours and those of the authors' code."""
     lines = [
@@ -161,6 +192,7 @@ def filled(root: Path) -> str:
         ("colorings", colorings),
         ("molecules", molecules),
         ("tables", tables),
+        ("comparison", comparison),
         ("speed", speed),
     ):
         text = fill(text, name, table(root))

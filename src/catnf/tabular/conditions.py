@@ -242,7 +242,9 @@ def _number_proposals(
 ) -> tuple[NDArray[np.int64], Tensor, Tensor]:
     """Quantiles of the numbers with their local density, and every value that is a category of its own."""
     is_number = codes == 0
-    own = values[torch.from_numpy(is_number)].double().sort().values
+    # Samples stay within the range seen; far beyond it the outermost quantile would stand for too much.
+    ends = [(end - column.center) / column.scale for end in (column.low, column.high)]
+    own = values[torch.from_numpy(is_number)].double().clamp(*ends).sort().values
     special = np.unique(codes[~is_number])
     out_codes, out_values = special, torch.zeros(len(special))
     log_proposal = torch.zeros(len(special))
