@@ -156,6 +156,30 @@ def comparison(root: Path) -> str:
     return "\n".join(lines)
 
 
+def anomalies(root: Path) -> str:
+    """Shuffled rows, found by likelihood and by an isolation forest."""
+    result = _read(root / "results/table/anomalies.json")
+    metrics, seeds = result["metrics"], len(result["seeds"])
+    title = f"area under the curve, {seeds} seed{'s' if seeds > 1 else ''}"
+    lines = [_row([title, "likelihood", "isolation forest"]), _row(["---"] * 3)]
+    for name in ("made", "car"):
+        found = (metrics[f"{name}_roc_auc"], metrics[f"{name}_roc_auc_isolation_forest"])
+        lines.append(_row([f"{name}, {result['n'][name]:,} rows", *(f"{value:.3f}" for value in found)]))
+    return "\n".join(lines)
+
+
+def scale(root: Path) -> str:
+    """What fitting costs as rows get more."""
+    heads = ["rows", "reading, a million rows", "a step, one core", "a row in training", "most memory"]
+    lines = [_row(heads), _row(["---"] * 5)]
+    for run in _read(root / "results/table/scale.json")["runs"]:
+        cells = [f"{run['rows']:,}", f"{run['reading_seconds_per_million_rows']:.0f} s"]
+        cells.append(f"{run['processor_milliseconds_per_step']:.0f} ms")
+        cells.append(f"{run['processor_microseconds_per_trained_row'] / 1e3:.2f} ms")
+        lines.append(_row([*cells, f"{run['peak_gigabytes']:.1f} GB"]))
+    return "\n".join(lines)
+
+
 def speed(root: Path) -> str:
     """Milliseconds of a training step and of sampling, ours and those of the authors' code."""
     lines = [
@@ -193,6 +217,8 @@ def filled(root: Path) -> str:
         ("molecules", molecules),
         ("tables", tables),
         ("comparison", comparison),
+        ("anomalies", anomalies),
+        ("scale", scale),
         ("speed", speed),
     ):
         text = fill(text, name, table(root))
