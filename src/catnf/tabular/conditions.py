@@ -1,4 +1,4 @@
-"""Rows given some of their cells: weighted resampling of latents, and filling of gaps."""
+"""Rows given some of their cells: what is given comes first, ranges by resampling; and filling of gaps."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def draw_given(
 ) -> tuple[Tensor, Tensor]:
     """Draw rows given the values of some columns.
 
-    Latents `z` drawn from the flow are weighted by the probability `p(given | z)` that they decode to what is
-    given, and resampled by that weight: exact as the number of candidates grows. Ranges of numbers weigh 1 or
-    0. The number of candidates is limited; a small effective sample is a warning.
+    Given categories take the first turns, and the others are drawn given them. Numbers come last: candidates
+    whose numbers are outside a range weigh nothing, and the others are resampled by their weights. The number
+    of candidates is limited; a small effective sample is a warning.
     """
     wanted = {name: _condition(code, name, value) for name, value in given.items()}
     size, tried = min(rows_at_once(code), max(1024, 4 * count)), 0
