@@ -41,6 +41,15 @@ TABLES = {
     "latent": "Latent NF",
     "dequantization": "variational dequantization",
 }
+COMPARED = {
+    "catnf": "catnf",
+    "ctgan": "CTGAN",
+    "tvae": "TVAE",
+    "bayesian-network": "Bayesian network (pgmpy)",
+    "forest": "adversarial forest (arfpy)",
+    "independent": "independent columns",
+    "real": "the fitted rows themselves",
+}
 SPEEDS = {
     "sets-h200": "sets, one NVIDIA H200",
     "sets-cpu": "sets, 2 CPU cores",
@@ -126,6 +135,53 @@ def tables(root: Path) -> str:
     return "\n".join(lines)
 
 
+def comparison(root: Path) -> str:
+    """Tools that make synthetic rows, side by side."""
+    heads = ["pair error", "shape error", "F1", "detection", "bits per row", "fit", "sampling"]
+    lines = [_row(["", *heads]), _row(["---"] * 8)]
+    figures = ("pair_error", "shape_error", "f1", "detection_auc")
+    for data in ("car", "credit", "adult"):
+        for tool, name in COMPARED.items():
+            path = root / f"results/table/comparison/{data}/{tool}.json"
+            if not path.exists():
+                lines.append(_row([f"{data}: {name}", "not measured", *[""] * 6]))
+                continue
+            result = _read(path)
+            metrics, seeds = result["metrics"], len(result["seeds"])
+            title = f"{data}: {name}" + (f", {seeds} seeds" if seeds > 1 else "")
+            cells = [f"{metrics[figure]:.3f}" for figure in figures]
+            cells.append(f"{metrics['bits_per_row']:.2f}" if "bits_per_row" in metrics else "–")
+            for figure in ("fit_processor_seconds", "sample_processor_seconds"):
+                cells.append(f"{metrics[figure]:.1f} s" if figure in metrics else "–")
+            lines.append(_row([title, *cells]))
+    return "\n".join(lines)
+
+
+def anomalies(root: Path) -> str:
+    """Shuffled rows, found by likelihood and by an isolation forest."""
+    result = _read(root / "results/table/anomalies.json")
+    metrics, seeds = result["metrics"], len(result["seeds"])
+    title = f"area under the curve, {seeds} seed{'s' if seeds > 1 else ''}"
+    lines = [_row([title, "likelihood", "isolation forest"]), _row(["---"] * 3)]
+    for name in ("made", "car"):
+        found = (metrics[f"{name}_roc_auc"], metrics[f"{name}_roc_auc_isolation_forest"])
+        lines.append(_row([f"{name}, {result['n'][name]:,} rows", *(f"{value:.3f}" for value in found)]))
+    return "\n".join(lines)
+
+
+def scale(root: Path) -> str:
+    """What fitting costs as rows get more."""
+    heads = ["rows", "reading, per million rows", "a training step", "most memory"]
+    lines = [_row(heads), _row(["---"] * 4)]
+    for run in _read(root / "results/table/scale.json")["runs"]:
+        cells = [f"{run['rows']:,}", f"{run['reading_seconds_per_million_rows']:.0f} s"]
+        # Processor time is known of the whole; training has as much of it as of the wall time.
+        share = run["training_seconds"] / run["fit_seconds"]
+        cells.append(f"{share * run['processor_milliseconds_per_step']:.0f} ms")
+        lines.append(_row([*cells, f"{run['peak_gigabytes']:.1f} GB"]))
+    return "\n".join(lines)
+
+
 def speed(root: Path) -> str:
     """Milliseconds of a training step and of sampling, ours and those of the authors' code."""
     lines = [
@@ -162,6 +218,9 @@ def filled(root: Path) -> str:
         ("colorings", colorings),
         ("molecules", molecules),
         ("tables", tables),
+        ("comparison", comparison),
+        ("anomalies", anomalies),
+        ("scale", scale),
         ("speed", speed),
     ):
         text = fill(text, name, table(root))

@@ -227,6 +227,40 @@ class TableContext(Context):
 
 
 @dataclass(frozen=True)
+class ColumnContext(Context):
+    """Context of columns that take turns.
+
+    Attributes:
+        turns: `[batch, elements]`, when each column comes, from 0 on.
+        anchors: means and log-scales of the categories in latent space, `[elements, categories, channels]`.
+    """
+
+    turns: Tensor | None = None
+    anchors: tuple[Tensor, Tensor] | None = None  # no tensor of its own: it has no batch
+
+    @classmethod
+    def need(cls, ctx: Context) -> ColumnContext:
+        """A context as one of columns, or `InputError` where it is another one."""
+        if not isinstance(ctx, ColumnContext):
+            raise InputError(f"Columns in turns need a ColumnContext, not a {type(ctx).__name__}.")
+        return ctx
+
+    @property
+    def order(self) -> Tensor:
+        """The turns; an error where there are none."""
+        if self.turns is None:
+            raise InputError("The context does not say whose turn is when; let the model prepare it.")
+        return self.turns
+
+    @property
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """The anchors; an error where there are none."""
+        if self.anchors is None:
+            raise InputError("The context lacks the means of the categories; let the model prepare it.")
+        return self.anchors
+
+
+@dataclass(frozen=True)
 class RelationalContext(Context):
     """Context of a graph whose edges have categories.
 

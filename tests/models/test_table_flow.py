@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from catnf.context import SetContext, TableContext
+from catnf.context import ColumnContext, SetContext, TableContext
 from catnf.errors import InputError
 from catnf.models import CategoricalFlow, Model
 from catnf.models.model import draw_categories
-from catnf.models.table_flow import TableFlow
+from catnf.models.table_flow import ColumnFlow, TableFlow
 from catnf.tabular.coding import TableCode
 from catnf.tabular.fitting import Sizes, build
 from catnf.tabular.schema import Column
@@ -74,9 +74,69 @@ def test_samples_have_the_probabilities(kind: str, perturb: Perturb, seeded: See
     assert 0.5 * float((shares - probabilities).abs().sum()) < 0.05
 
 
+def in_turns(perturb: Perturb) -> ColumnFlow:
+    """A model of three columns in any order, with weights that are far from independence."""
+    names = (("a", SIZES[0]), ("b", SIZES[1]), ("c", SIZES[2]))
+    _, rows = table(
+        *(Column(name, "categorical", "object", labels=tuple(map(str, range(size)))) for name, size in names)
+    )
+    assert isinstance(rows.categorical, ColumnFlow)
+    perturb(rows.categorical.flow, 0.5)
+    return rows.categorical
+
+
+def test_any_order_is_a_distribution(perturb: Perturb, seeded: Seeded) -> None:
+    model, ctx = in_turns(perturb), SetContext.of(STATES)
+    for draws in (1, 50):  # every single order is one
+        total = float(model.log_prob(STATES, ctx, draws, seeded(draws)).exp().sum())
+        assert total == pytest.approx(1.0, abs=0.3 if draws == 1 else 0.03)
+    turns = torch.tensor([2, 0, 1]).expand(len(STATES), -1)
+    same = ColumnContext(len(STATES), 3, turns=turns)
+    assert float(model.log_prob(STATES, same, 1, seeded(2)).exp().sum()) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_any_order_draws_what_it_scores(perturb: Perturb, seeded: Seeded) -> None:
+    model = in_turns(perturb)
+    probabilities = model.log_prob(STATES, SetContext.of(STATES), 500, seeded(3)).exp()
+    rows = TableFlow(model, None, torch.tensor(SIZES))
+    drawn = draw_categories(rows.posterior(rows.latents(20_000, seeded(4))), seeded(5))
+    index = (drawn[:, 0] * SIZES[1] + drawn[:, 1]) * SIZES[2] + drawn[:, 2]
+    shares = torch.bincount(index, minlength=len(STATES)) / len(drawn)
+    assert 0.5 * float((shares - probabilities).abs().sum()) < 0.05
+
+
+def test_any_order_goes_back(perturb: Perturb, seeded: Seeded) -> None:
+    model = in_turns(perturb)
+    ctx = model.prepare(SetContext.of(STATES), seeded(1))
+    with torch.no_grad():
+        z = model.encoding.encode(STATES, ctx, seeded(2)).z
+        out, logdet = model.flow(z, ctx)
+        density = model.flow.log_density(z, ctx, model.base)
+        back = model.flow.inverse(out, ctx)
+    assert torch.allclose(density, ctx.total(model.base.log_prob(out)) + logdet, atol=1e-3)
+    assert torch.equal(model.encoding.decode(back, ctx), STATES)
+
+
+def test_what_is_given_is_kept(perturb: Perturb, seeded: Seeded) -> None:
+    """Rows given a column come from the orders in which it is the first."""
+    model = in_turns(perturb)
+    rows = TableFlow(model, None, torch.tensor(SIZES))
+    x, log_weight = rows.draw_given(20_000, torch.tensor([-1, 1, -1]), seeded(1))
+    assert (x[:, 1] == 1).all()
+    assert float(log_weight.std()) == pytest.approx(0.0, abs=1e-5)
+    states = STATES[STATES[:, 1] == 1]
+    expected = torch.zeros(len(states))
+    for turns in ([1, 0, 2], [2, 0, 1]):
+        ctx = ColumnContext(len(states), 3, turns=torch.tensor(turns).expand(len(states), -1))
+        expected += 0.5 * model.log_prob(states, ctx, 1, seeded(2)).exp()
+    assert float(expected.sum().log()) == pytest.approx(float(log_weight[0]), abs=1e-3)
+    shares = torch.bincount(x[:, 0] * SIZES[2] + x[:, 2], minlength=len(states)) / len(x)
+    assert 0.5 * float((shares - expected / expected.sum()).abs().sum()) < 0.03
+
+
 def table(*columns: Column) -> tuple[TableCode, TableFlow]:
     code = TableCode(columns, 100)
-    sizes = Sizes(channels=2, layers=2, mixtures=3, hidden=8, numeric_layers=4, batch=8, steps=1)
+    sizes = Sizes(hidden=8, layers=2, heads=2, mixtures=3, batch=8, steps=1)
     frequencies = torch.zeros(len(code.sizes), max(code.sizes, default=1))
     for element, size in enumerate(code.sizes):
         frequencies[element, :size] = 1.0 / size

@@ -44,9 +44,14 @@ class ColumnMixtureEncoding(MixtureEncoding):
             column has fewer.
         channels: latent channels of a column.
         reach: how many times farther than other weights means and scales move in a step.
+        apart: distance of neighbouring means at the start, where categories have their places from then on;
+            `None` for a start close together.
     """
 
-    def __init__(self, frequencies: Tensor, channels: int, reach: float = REACH) -> None:
+    def __init__(
+        self, frequencies: Tensor, channels: int, reach: float = REACH, apart: float | None = None
+    ) -> None:
+        self.apart = apart
         super().__init__(frequencies, channels, reach=reach)
         self.log_prior = _forbid(self.log_prior, frequencies > 0)
 
@@ -54,6 +59,10 @@ class ColumnMixtureEncoding(MixtureEncoding):
         """Where the means start, `[columns, categories, channels]`."""
         means = torch.zeros(*frequencies.shape, self.channels)
         for column, own in enumerate(frequencies > 0):
+            if self.apart is not None:
+                count = int(own.sum())
+                means[column, own, 0] = self.apart * (torch.arange(count) - 0.5 * (count - 1))
+                continue
             means[column, own] = first_means(frequencies[column, own], self.channels)
         return means
 

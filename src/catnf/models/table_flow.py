@@ -7,91 +7,75 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
-from catnf.context import Context, SetContext, TableContext
-from catnf.encodings.columns import lookup_columns
+from catnf.context import ColumnContext, Context, SetContext, TableContext
+from catnf.encodings.columns import ColumnMixtureEncoding
 from catnf.errors import InputError
-from catnf.flows.base import Logistic
+from catnf.flows.any_order import AnyOrderMixture
 from catnf.flows.coupling import unconverged_roots
-from catnf.flows.step import Conditioner, mixture_steps
 from catnf.models.categorical_flow import CategoricalFlow
-from catnf.models.model import Bound, Model, check_categories
+from catnf.models.model import Bound, Model, check_categories, draw_categories
+from catnf.models.number_flow import NumericFlow
+from catnf.nets.any_order import draw_turns
 
 
-class NumericFlow(nn.Module):
-    """`p(numbers | categories)`, with the exact change of variables of every scaling.
+class ColumnFlow(CategoricalFlow):
+    """A flow over columns that take turns in an order of their own for every row and every draw.
 
-    A number `t`, centred and scaled, becomes `asinh(t)`, which tames long tails, and then goes through
-    mixture couplings that see the other numbers and the row's categories. Integers are spread evenly over
-    their unit interval first, so that what is bounded is the probability of the integer itself.
+    The likelihood is an average over orders, so that no column comes first.
 
     Args:
-        scales: what every column was divided by, `[columns]`.
-        integers: which columns are whole numbers, `[columns]`, boolean.
-        categories: numbers of elements and of categories of the categorical part; `(0, 0)` for none.
-        features: width of what the couplings see of the categories.
-        layers: steps of the flow.
-        mixtures: logistics in a coupling.
-        conditioner: makes the conditioners, which take `features`.
+        encoding: maps categories to latents and back.
+        flow: maps latents to the base distribution.
     """
 
-    widths: Tensor
-    log_scales: Tensor
+    encoding: ColumnMixtureEncoding
+    flow: AnyOrderMixture
 
-    def __init__(
-        self,
-        scales: Tensor,
-        integers: Tensor,
-        categories: tuple[int, int],
-        features: int,
-        layers: int,
-        mixtures: int,
-        conditioner: Conditioner,
-    ) -> None:
-        super().__init__()
-        self.columns = len(scales)
-        self.register_buffer("widths", torch.where(integers, 1.0 / scales, torch.zeros_like(scales)).float())
-        self.register_buffer("log_scales", scales.double().log().float())
-        self.embedding = nn.Parameter(torch.randn(*categories, features)) if categories[0] else None
-        self.mix = nn.Linear(features, features)
-        self.flow = mixture_steps(1, layers, mixtures, conditioner, self.columns)
-        self.base = Logistic()
+    def __init__(self, encoding: ColumnMixtureEncoding, flow: AnyOrderMixture) -> None:
+        super().__init__(encoding, flow)
 
-    def log_prob(
-        self, x: Tensor, numbers: Tensor, present: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
-        """One draw of a bound of `log p(numbers | x)`, `[batch]`; exact where no column is of integers."""
-        ctx, t = self._context(x, present), numbers
-        t = t + self.widths * torch.rand(t.shape, generator=generator, device=t.device)
-        t = torch.where(present, t, torch.zeros_like(t))
-        z, logdet = self.flow(torch.asinh(t).unsqueeze(-1), ctx)
-        # d asinh(t) / dt = (1 + t²)^(-1/2), and t itself is a number divided by its column's scale.
-        change = -0.5 * torch.log1p(t.square()) - self.log_scales
-        return ctx.total(self.base.log_prob(z)) + logdet + ctx.total(change)
+    def prepare(self, ctx: Context, generator: torch.Generator | None) -> ColumnContext:
+        turns = ctx.turns if isinstance(ctx, ColumnContext) else None
+        if turns is None:
+            turns = draw_turns(ctx.batch, ctx.elements, generator, self.device)
+        anchors = (self.encoding.means, self.encoding.log_scales)
+        return ColumnContext(ctx.batch, ctx.elements, turns=turns, anchors=anchors)
 
-    def sample(self, x: Tensor, present: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Numbers `[batch, columns]` for categories `x`, centred and scaled as in training."""
-        ctx = self._context(x, present)
-        z = self.base.sample((len(x), self.columns, 1), generator, x.device)
-        t = torch.sinh(self.flow.inverse(ctx.hide(z), ctx).squeeze(-1).clamp(-20.0, 20.0))
-        return torch.where(present, t, torch.zeros_like(t))
+    def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        own = self.prepare(ctx, generator)
+        encoded = self.encoding.encode(x.long(), own, generator)
+        log_flow = self.flow.log_density(encoded.z, own, self.base)
+        return Bound(log_flow + encoded.log_weight, encoded.log_posterior)
 
-    def initialize(self, x: Tensor, numbers: Tensor, present: Tensor) -> None:
-        """Set the normalizations from data."""
-        self.flow.initialize(
-            torch.where(present, torch.asinh(numbers), torch.zeros_like(numbers)).unsqueeze(-1),
-            self._context(x, present),
-        )
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        """The bound where every latent tells its category, which categories far apart come close to.
 
-    def _context(self, x: Tensor, present: Tensor) -> SetContext:
-        if self.embedding is None:
-            seen = self.mix.bias.new_zeros(len(present), self.mix.in_features)
-        else:
-            seen = lookup_columns(self.embedding, x).sum(1) / math.sqrt(x.shape[1])
-        features = F.gelu(self.mix(seen)).unsqueeze(1).expand(-1, self.columns, -1)
-        return SetContext(len(present), self.columns, present, features)
+        Then it is the logarithm of the weights themselves: there is no noise of latents in it, and none of
+        the densities of all categories are needed.
+        """
+        own = self.prepare(ctx, generator)
+        weights = self.flow.log_weights(x.long(), own)
+        value = weights.gather(-1, x.long().unsqueeze(-1)).squeeze(-1).sum(1)
+        return Bound(value, torch.zeros_like(value))
+
+    @torch.no_grad()
+    def latents(
+        self, size: int, generator: torch.Generator, given: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Latents `[size, elements, channels]`, and the log-probability of what is `given`, `[size]`.
+
+        Known categories, `[elements]` with -1 for the others, take the first turns.
+        """
+        elements = len(self.encoding.log_prior)
+        turns = draw_turns(size, elements, generator, self.device)
+        if given is not None:
+            # In their own order, so that the weights of all rows are the same.
+            place = torch.arange(elements, device=self.device)
+            turns = torch.where(given < 0, turns + elements, place).argsort(1).argsort(1)
+        ctx = self.prepare(ColumnContext(size, elements, turns=turns), generator)
+        return self.flow.draw(ctx, generator, given)
 
 
 class RowLikelihood(NamedTuple):
@@ -122,9 +106,22 @@ class TableFlow(Model):
         self.register_buffer("sizes", sizes, persistent=False)
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        return self._bound(x, ctx, generator, None if self.categorical is None else self.categorical.bound)
+
+    def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        own = None if self.categorical is None else self.categorical.training_bound
+        return self._bound(x, ctx, generator, own)
+
+    def _bound(
+        self,
+        x: Tensor,
+        ctx: Context,
+        generator: torch.Generator | None,
+        categories: Callable[[Tensor, Context, torch.Generator | None], Bound] | None,
+    ) -> Bound:
         assert isinstance(ctx, TableContext)
-        if self.categorical is not None:
-            found = self.categorical.bound(x, SetContext.of(x), generator)
+        if categories is not None:
+            found = categories(x, SetContext.of(x), generator)
         else:
             found = Bound(torch.zeros(len(x), device=x.device), torch.zeros(len(x), device=x.device))
         if self.numeric is None:
@@ -145,8 +142,9 @@ class TableFlow(Model):
             inner = SetContext.of(x)
             categorical = self.categorical.log_prob(x, inner, samples, generator)
         if self.numeric is not None:
-            draws = samples if bool((self.numeric.widths > 0).any()) else 1
-            numeric = _averaged(self._draw_numeric(x, ctx, generator), draws)
+            # A single continuous column has neither an order nor noise.
+            alone = self.numeric.columns == 1 and not bool((self.numeric.widths > 0).any())
+            numeric = _averaged(self._draw_numeric(x, ctx, generator), 1 if alone else samples)
         return RowLikelihood(categorical, numeric)
 
     def _draw_numeric(
@@ -177,11 +175,29 @@ class TableFlow(Model):
         """Latents of the categorical cells, drawn from the flow: `[size, elements, channels]`."""
         assert self.categorical is not None
         model = self.categorical
+        if isinstance(model, ColumnFlow):
+            return model.latents(size, generator)[0]
         ctx = SetContext(size, len(self.sizes))
         z = model.base.sample((size, len(self.sizes), model.encoding.channels), generator, self.sizes.device)
         out = model.flow.inverse(z, ctx)
         unconverged_roots(model.flow)
         return out
+
+    @torch.no_grad()
+    def draw_given(self, size: int, given: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Categories `[size, elements]` with those `given: [elements]`, -1 for others, and log-weights."""
+        assert self.categorical is not None
+        model = self.categorical
+        if isinstance(model, ColumnFlow):
+            z, log_weight = model.latents(size, generator, given)
+            x = draw_categories(self.posterior(z), generator)
+        else:
+            log_posterior = self.posterior(self.latents(size, generator))
+            x = draw_categories(log_posterior, generator)
+            known = given.clamp(min=0).view(1, -1, 1).expand(size, -1, 1)
+            fits = log_posterior.gather(-1, known).squeeze(-1)
+            log_weight = torch.where(given < 0, torch.zeros_like(fits), fits).sum(1)
+        return torch.where(given < 0, x, given), log_weight
 
     @torch.no_grad()
     def posterior(self, z: Tensor) -> Tensor:
@@ -193,10 +209,6 @@ class TableFlow(Model):
         assert isinstance(ctx, TableContext)
         if self.categorical is not None:
             self.categorical.initialize(x, SetContext.of(x), generator)
-        if self.numeric is not None:
-            assert ctx.numbers is not None
-            assert ctx.present is not None
-            self.numeric.initialize(x, ctx.numbers, ctx.present)
 
     def check(self, x: Tensor, ctx: Context) -> None:
         if self.categorical is None:

@@ -1,4 +1,4 @@
-"""Rows given some of their cells: weighted resampling of latents, and filling of gaps."""
+"""Rows given some of their cells: what is given comes first, ranges by resampling; and filling of gaps."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def draw_given(
 ) -> tuple[Tensor, Tensor]:
     """Draw rows given the values of some columns.
 
-    Latents `z` drawn from the flow are weighted by the probability `p(given | z)` that they decode to what is
-    given, and resampled by that weight: exact as the number of candidates grows. Ranges of numbers weigh 1 or
-    0. The number of candidates is limited; a small effective sample is a warning.
+    Given categories take the first turns, and the others are drawn given them. Numbers come last: candidates
+    whose numbers are outside a range weigh nothing, and the others are resampled by their weights. The number
+    of candidates is limited; a small effective sample is a warning.
     """
     wanted = {name: _condition(code, name, value) for name, value in given.items()}
     size, tried = min(rows_at_once(code), max(1024, 4 * count)), 0
@@ -124,13 +124,12 @@ def _candidates(
     log_weight = torch.zeros(size)
     x = torch.zeros(size, 0, dtype=torch.int64)
     if code.sizes:
-        log_posterior = model.posterior(model.latents(size, generator))
-        x = draw_categories(log_posterior, generator)
+        given = torch.full((len(code.sizes),), -1)
         for column, found, _ in wanted.values():
             digits = code.split(column, np.array([found]))
             for place, digit in zip(code.places(column.name), digits, strict=True):
-                log_weight += log_posterior[:, place, int(digit[0])]
-                x[:, place] = int(digit[0])
+                given[place] = int(digit[0])
+        x, log_weight = model.draw_given(size, given, generator)
     alive = (log_weight > -30.0).nonzero().squeeze(1)  # numbers cost as much as categories
     numbers = torch.zeros(size, len(code.numeric))
     if len(alive):
@@ -243,7 +242,9 @@ def _number_proposals(
 ) -> tuple[NDArray[np.int64], Tensor, Tensor]:
     """Quantiles of the numbers with their local density, and every value that is a category of its own."""
     is_number = codes == 0
-    own = values[torch.from_numpy(is_number)].double().sort().values
+    # Samples stay within the range seen; far beyond it the outermost quantile would stand for too much.
+    ends = [(end - column.center) / column.scale for end in (column.low, column.high)]
+    own = values[torch.from_numpy(is_number)].double().clamp(*ends).sort().values
     special = np.unique(codes[~is_number])
     out_codes, out_values = special, torch.zeros(len(special))
     log_proposal = torch.zeros(len(special))

@@ -12,14 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catnf.errors import InputError
+from catnf.tabular.comparison import (
+    detection_auc,
+    is_number,
+    pair_scores,
+    prediction_f1,
+    shape_scores,
+    tree_features,
+)
 from catnf.tabular.estimator import CategoricalFlow
-from catnf.tabular.frames import needed, to_pandas
+from catnf.tabular.frames import to_pandas
 
 _MOST_ROWS = 10_000  # that are compared; more change little and take long
 _MOST_NEIGHBOURS = 2_000  # rows whose nearest record is looked for
 _MOST_PAIRS = 500
-_MOST_BINS = 30  # of a column in pairs: frequent categories, and the others together
-_BINS = 10  # of numbers
 
 
 @dataclass(frozen=True)
@@ -98,16 +104,15 @@ def make_report(
     synthetic, _ = to_pandas(flow.sample(len(real), random_state=seed), list(flow.columns_))
     target = _target(flow, target)
     modelled = [name for name, kind in flow.columns_.items() if kind != "constant"]
-    codes = {name: _bins(real[name], synthetic[name], flow.columns_[name]) for name in modelled}
     pairs = list(combinations(modelled, 2))
     if len(pairs) > _MOST_PAIRS:
         pairs = [pairs[index] for index in np.sort(random.choice(len(pairs), _MOST_PAIRS, replace=False))]
     distances, copies = _nearest(real, synthetic, flow.columns_, random)
     report = Report(
         rows={"real": len(real), "synthetic": len(synthetic)},
-        shapes={name: _shape(real[name], synthetic[name], flow.columns_[name]) for name in modelled},
-        pairs={pair: _pair(codes[pair[0]], codes[pair[1]]) for pair in pairs},
-        detection=_detection(real, synthetic, flow.columns_, seed),
+        shapes=shape_scores(real, synthetic, flow.columns_),
+        pairs=pair_scores(real, synthetic, flow.columns_, pairs),
+        detection=detection_auc(real, synthetic, flow.columns_, seed),
         target=target,
         prediction=_prediction(real, synthetic, flow.columns_, target, seed) if target else {},
         distances=distances,
@@ -129,119 +134,27 @@ def _target(flow: CategoricalFlow, asked: str | None) -> str | None:
     return asked
 
 
-def _is_number(kind: str) -> bool:
-    return kind in ("integer", "continuous")
-
-
-def _shape(real: Any, synthetic: Any, kind: str) -> float:
-    if not _is_number(kind):
-        a, b = (
-            series.astype(object).fillna("?").value_counts(normalize=True) for series in (real, synthetic)
-        )
-        return 1.0 - 0.5 * float(a.subtract(b, fill_value=0.0).abs().sum())
-    left, right = (np.sort(series.dropna().to_numpy(dtype=np.float64)) for series in (real, synthetic))
-    if not len(left) or not len(right):
-        return float(len(left) == len(right))
-    points = np.concatenate([left, right])
-    below = [np.searchsorted(values, points, side="right") / len(values) for values in (left, right)]
-    return 1.0 - float(np.abs(below[0] - below[1]).max())
-
-
-def _bins(real: Any, synthetic: Any, kind: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Both columns in few bins: tenths of numbers, frequent categories; gaps are a bin of their own."""
-    if _is_number(kind):
-        values = real.dropna().to_numpy(dtype=np.float64)
-        inner = np.linspace(0, 1, _BINS + 1)[1:-1]
-        edges = np.unique(np.quantile(values, inner)) if len(values) else np.zeros(0)
-        out = []
-        for series in (real, synthetic):
-            numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
-            codes = np.searchsorted(edges, numbers, side="right")
-            out.append(np.where(np.isnan(numbers), _BINS, codes).astype(np.int64))
-        return out[0], out[1]
-    plain = [series.astype(object).fillna("?").astype(str) for series in (real, synthetic)]
-    frequent = plain[0].value_counts().index[: _MOST_BINS - 1]
-    found = [frequent.get_indexer(series) for series in plain]
-    return found[0].astype(np.int64) % _MOST_BINS, found[1].astype(np.int64) % _MOST_BINS
-
-
-def _pair(
-    first: tuple[NDArray[np.int64], NDArray[np.int64]], second: tuple[NDArray[np.int64], NDArray[np.int64]]
-) -> float:
-    tables = []
-    for one, two in zip(first, second, strict=True):
-        joint = np.bincount(one * _MOST_BINS + two, minlength=_MOST_BINS**2)
-        tables.append(joint / joint.sum())
-    return 1.0 - 0.5 * float(np.abs(tables[0] - tables[1]).sum())
-
-
-def _features(frames: list[Any], kinds: Mapping[str, str], names: list[str]) -> list[NDArray[np.float64]]:
-    """Columns as numbers for trees: categories by their place among all values, gaps as NaN."""
-    pandas = needed("pandas")
-    parts: list[list[NDArray[np.float64]]] = [[] for _ in frames]
-    for name in names:
-        if _is_number(kinds[name]):
-            values = [frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for frame in frames]
-        else:
-            whole = pandas.concat([frame[name].astype(object) for frame in frames])
-            codes = pandas.factorize(whole.astype(str).where(~whole.isna()))[0].astype(np.float64)
-            codes[codes < 0] = np.nan
-            ends = np.cumsum([len(frame) for frame in frames])[:-1]
-            values = np.split(codes, ends)
-        for part, own in zip(parts, values, strict=True):
-            part.append(own)
-    return [np.stack(part, axis=1) for part in parts]
-
-
-def _classifier(seed: int) -> Any:
-    trees = needed("sklearn.ensemble")
-    return trees.HistGradientBoostingClassifier(max_iter=60, random_state=seed, early_stopping=False)
-
-
-def _detection(real: Any, synthetic: Any, kinds: Mapping[str, str], seed: int) -> float:
-    selection = needed("sklearn.model_selection")
-    metrics = needed("sklearn.metrics")
-    x = np.concatenate(_features([real, synthetic], kinds, list(kinds)))
-    y = np.repeat([0, 1], [len(real), len(synthetic)])
-    folds = selection.StratifiedKFold(3, shuffle=True, random_state=seed)
-    odds = selection.cross_val_predict(_classifier(seed), x, y, cv=folds, method="predict_proba")[:, 1]
-    return float(metrics.roc_auc_score(y, odds))
-
-
 def _prediction(
     real: Any, synthetic: Any, kinds: Mapping[str, str], target: str, seed: int
 ) -> dict[str, float]:
     """Macro F1 on a quarter of the real rows, trained on the others and on as many synthetic ones."""
-    metrics = needed("sklearn.metrics")
     order = np.random.default_rng(seed).permutation(len(real))
     test, train = real.iloc[order[: len(real) // 4]], real.iloc[order[len(real) // 4 :]]
-    fake = synthetic.iloc[: len(train)]
-    names = [name for name in kinds if name != target]
-    x_test, x_train, x_fake = _features([test, train, fake], kinds, names)
-    labels = [
-        frame[target].astype(object).fillna("?").astype(str).to_numpy() for frame in (test, train, fake)
-    ]
-    scores = {}
-    for name, x, y in (("real", x_train, labels[1]), ("synthetic", x_fake, labels[2])):
-        if len(np.unique(y)) == 1:
-            guessed = np.repeat(y[0], len(x_test))
-        else:
-            guessed = _classifier(seed).fit(x, y).predict(x_test)
-        scores[name] = float(metrics.f1_score(labels[0], guessed, average="macro", zero_division=0.0))
-    return scores
+    scores = prediction_f1(test, [train, synthetic.iloc[: len(train)]], kinds, target, seed)
+    return dict(zip(("real", "synthetic"), scores, strict=True))
 
 
 def _nearest(
     real: Any, synthetic: Any, kinds: Mapping[str, str], random: np.random.Generator
 ) -> tuple[dict[str, float], dict[str, float]]:
     names = list(kinds)
-    x_real, x_fake = _features([real, synthetic], kinds, names)
-    is_number = np.array([_is_number(kinds[name]) for name in names])
+    x_real, x_fake = tree_features([real, synthetic], kinds, names)
+    numeric = np.array([is_number(kinds[name]) for name in names])
     low, high = (np.nanquantile(x_real, end, axis=0) for end in (0.0, 1.0))
     span = np.where(high > low, high - low, 1.0)
     some = random.choice(len(x_real), min(len(x_real), _MOST_NEIGHBOURS), replace=False)
-    fake = _distances(x_fake[:_MOST_NEIGHBOURS], x_real, is_number, span)
-    own = _distances(x_real[some], x_real, is_number, span, some)
+    fake = _distances(x_fake[:_MOST_NEIGHBOURS], x_real, numeric, span)
+    own = _distances(x_real[some], x_real, numeric, span, some)
     distances = {"synthetic_to_real": float(np.median(fake)), "real_to_real": float(np.median(own))}
     return distances, {"synthetic": float((fake == 0).mean()), "real": float((own == 0).mean())}
 
@@ -249,7 +162,7 @@ def _nearest(
 def _distances(
     rows: NDArray[np.float64],
     records: NDArray[np.float64],
-    is_number: NDArray[np.bool_],
+    numeric: NDArray[np.bool_],
     span: NDArray[np.float64],
     same: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
@@ -258,7 +171,7 @@ def _distances(
     gaps = np.isnan(records)
     for index, row in enumerate(rows):
         with np.errstate(invalid="ignore"):
-            apart = np.where(is_number, np.abs(records - row) / span, records != row)
+            apart = np.where(numeric, np.abs(records - row) / span, records != row)
         apart = np.where(gaps | np.isnan(row), gaps != np.isnan(row), np.minimum(apart, 1.0))
         total = apart.mean(axis=1)
         if same is not None:
@@ -268,7 +181,7 @@ def _distances(
 
 
 def _independent(real: Any, kinds: Mapping[str, str]) -> float | None:
-    if any(_is_number(kind) for kind in kinds.values()):
+    if any(is_number(kind) for kind in kinds.values()):
         return None
     total = 0.0
     for name in kinds:
