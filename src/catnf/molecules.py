@@ -20,7 +20,7 @@ from torch import Tensor
 
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, load
-from catnf.sampling import SamplingOptions, draw_piece, molecule_task, most_at_once
+from catnf.sampling import SamplingOptions, draw_piece, drawing_model, molecule_task, most_at_once
 from catnf.tasks.molecules.archive import MoleculeArchive
 from catnf.tasks.molecules.chemistry import largest_fragment, loose_smiles, strict_smiles
 from catnf.tasks.molecules.data import Molecules, Tables
@@ -114,12 +114,12 @@ def stream_molecules(fitted: FittedModel, options: SamplingOptions) -> Iterator[
     Where only valid ones are wanted and there are next to none, this ends with an `InputError`.
     """
     vocabulary = molecule_task(fitted).vocabulary
-    options, most = options.seeded(), most_at_once(fitted)
+    options, most, model = options.seeded(), most_at_once(fitted), drawing_model(fitted)
     kept = drawn = valid = 0
     for number in numbers():
         left = options.count - kept
         size = min(most, max(options.count, _FEWEST_AT_ONCE) if options.valid_only else left)
-        graphs, own = draw_piece(fitted, options, number, size)
+        graphs, own = draw_piece(model, options, number, size)
         if options.largest:
             graphs = [largest_fragment(graph) for graph in graphs]
         readings = [(graph, strict_smiles(graph, vocabulary)) for graph in graphs]

@@ -51,6 +51,14 @@ def test_the_best_look_is_kept(tiny: Tiny) -> None:
     assert torch.equal(selection.weights, weights)
 
 
+def test_the_last_step_is_looked_at(tiny: Tiny, tmp_path: Path) -> None:
+    experiment = tiny("mixture", *LOOKS, "training.steps=6", "training.validate_every=100")
+    run(experiment, tmp_path)
+    fitted = load(tmp_path)
+    assert fitted.provenance["best_step"] == 6
+    assert load_tensors(tmp_path / "checkpoint.safetensors")[0]["selection.record"][1] == 6
+
+
 def test_a_stopped_and_resumed_run_selects_the_same(tiny: Tiny, tmp_path: Path) -> None:
     experiment = tiny("mixture", *LOOKS, "training.learning_rate=0.05", "training.patience=3")
     whole = run(experiment, tmp_path / "whole")

@@ -130,6 +130,8 @@ class _Run:
                     self.save()
             if self.step.unread:
                 self._log(progress, board)
+        if self._complete() and self.step.index > self.first:
+            self.selection.look(last=True)
 
     def _complete(self) -> bool:
         """Whether nothing is left to do: all steps are made, the budget is spent, or nothing better comes."""

@@ -64,9 +64,9 @@ class Selection:
         """The weights to use: the best ones, or the average where nothing was looked at."""
         return self.step.average if self.bits is None else self.best
 
-    def look(self) -> None:
-        """Score the averaged weights where it is time to."""
-        if not self.on or self.step.index % self.config.validate_every:
+    def look(self, last: bool = False) -> None:
+        """Score the averaged weights where it is time to: every so many steps, and after the `last` one."""
+        if not self.on or (self.step.index % self.config.validate_every == 0) == last:
             return
         nats = self._score()
         if nats < float(self.record[0]):
@@ -85,6 +85,8 @@ class Selection:
             self.best.copy_(state[_PREFIX + "best"])
             self.record = state[_PREFIX + "record"].cpu().clone()
 
+    # Looks have other shapes than training, and too few of them to be worth compiling for.
+    @torch.compiler.set_stance("force_eager")
     @torch.no_grad()
     def _score(self) -> float:
         flat, config = self.step.flat, self.config
