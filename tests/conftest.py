@@ -116,3 +116,16 @@ def pack_molecules() -> PackMolecules:
         return path
 
     return pack
+
+
+@pytest.fixture
+def device_counts(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From its call on, what is repeated gets its indices as tensors, as on a GPU."""
+    from catnf import repetition
+    from catnf.flows import rounds
+
+    def change() -> None:
+        for module in (repetition, rounds):
+            monkeypatch.setattr(module, "counts_on_device", lambda device: True)
+
+    return change

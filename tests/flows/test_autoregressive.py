@@ -52,10 +52,17 @@ def context(lengths: list[int] | None = None) -> SequenceContext:
     return SequenceContext(made.batch, made.elements, made.mask, anchors=anchors)
 
 
+@pytest.mark.parametrize("counted", ["by the host", "by the device"])
 @pytest.mark.parametrize("lengths", [None, [5, 2]])
 def test_inverse_with_remembered_states(
-    flow: AutoregressiveMixture, seeded: Seeded, lengths: list[int] | None
+    flow: AutoregressiveMixture,
+    seeded: Seeded,
+    lengths: list[int] | None,
+    counted: str,
+    device_counts: Callable[[], None],
 ) -> None:
+    if counted == "by the device":
+        device_counts()
     ctx = context(lengths)
     z = ctx.hide(2.0 * torch.randn(BATCH, ELEMENTS, CHANNELS, generator=seeded(1)))
     with torch.no_grad():

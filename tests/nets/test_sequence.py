@@ -12,6 +12,7 @@ from catnf.context import Context, SequenceContext
 from catnf.errors import InputError
 from catnf.nets import BidirectionalLSTM, CausalLSTM, CausalTransformer, ChannelHeads, ParallelTransformer
 from catnf.nets.sequence import PLACES, Causal, drop, places
+from catnf.repetition import Index
 
 Perturb = Callable[[nn.Module, float], nn.Module]
 MAKERS: dict[str, Callable[[], Causal]] = {
@@ -36,15 +37,18 @@ def test_states_depend_on_earlier_elements_alone(network: Causal) -> None:
     assert (changed[4:] > 0).all()
 
 
+@pytest.mark.parametrize("counting", [int, torch.tensor])
 @pytest.mark.parametrize("lengths", [None, [6, 4]])
-def test_one_after_another_equals_all_at_once(network: Causal, lengths: list[int] | None) -> None:
+@torch.no_grad()
+def test_one_after_another_equals_all_at_once(
+    network: Causal, lengths: list[int] | None, counting: Callable[[int], Index]
+) -> None:
     values = torch.randn(2, 6, 3)
     ctx = SequenceContext.of(values[..., 0], None if lengths is None else torch.tensor(lengths))
     whole = network(values, ctx)
     memory, now, states = network.begin(ctx, values), torch.zeros(2, 1, 3), []
     for index in range(6):
-        state, memory = network.advance(now, memory)
-        states.append(state)
+        states.append(network.advance(now, memory, counting(index)))
         now = values[:, index : index + 1]
     torch.testing.assert_close(torch.cat(states, dim=1), whole, atol=1e-5, rtol=1e-4)
 

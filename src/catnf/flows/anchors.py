@@ -11,7 +11,7 @@ from catnf.flows.base import STANDARD_SCALE, Logistic
 from catnf.flows.mixture import Mixture
 from catnf.nets.linear import lookup
 
-SPACING = 16.0
+SPACING = 32.0
 """Between the means of categories that are never taken for each other, in standard deviations."""
 
 _NOISE = Logistic()
@@ -24,10 +24,10 @@ class Anchors(NamedTuple):
     log_scales: Tensor
 
     @classmethod
-    def spaced(cls, categories: int) -> Anchors:
+    def spaced(cls, categories: int, device: torch.device | None = None) -> Anchors:
         """Categories far apart on a line, in one channel."""
-        means = SPACING * (torch.arange(categories, dtype=torch.float32) - 0.5 * (categories - 1))
-        return cls(means.unsqueeze(1), torch.zeros(categories, 1))
+        places = torch.arange(categories, dtype=torch.float32, device=device) - 0.5 * (categories - 1)
+        return cls(SPACING * places.unsqueeze(1), torch.zeros(categories, 1, device=device))
 
     def mixture(self, logits: Tensor, channel: int | None = None) -> Mixture:
         """A mixture of them for every channel, or for one: `logits: [..., channels, categories]`."""

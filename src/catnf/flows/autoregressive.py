@@ -13,6 +13,7 @@ from catnf.flows.anchors import Anchors, read
 from catnf.flows.coupling import MixtureCoupling
 from catnf.flows.masks import WholeMask
 from catnf.flows.transform import Transform
+from catnf.repetition import Index, at, put, repeat
 
 
 class CausalNetwork(Protocol):
@@ -24,8 +25,8 @@ class CausalNetwork(Protocol):
     def begin(self, ctx: SequenceContext, like: Tensor) -> Any:
         """What is remembered before the first element."""
 
-    def advance(self, previous: Tensor, memory: Any) -> tuple[Tensor, Any]:
-        """The next state `[batch, 1, hidden]`, given the element before it, `[batch, 1, inputs]`."""
+    def advance(self, previous: Tensor, memory: Any, index: Index) -> Tensor:
+        """The state `[batch, 1, hidden]` of element `index`, given the one before, `[batch, 1, inputs]`."""
 
 
 class ChannelNetwork(Protocol):
@@ -144,13 +145,17 @@ def one_by_one(
     """
     over_time = cast("CausalNetwork", network)
     memory = over_time.begin(ctx, y)
-    before, out = torch.zeros_like(seen(torch.zeros_like(y[:, :1]))), []
-    for place in range(ctx.elements):
-        state, memory = over_time.advance(before, memory)
-        mask = None if ctx.mask is None else ctx.mask[:, place : place + 1]
-        out.append(restore(y[:, place : place + 1], state, Context(ctx.batch, 1, mask)))
-        before = seen(out[-1])
-    return torch.cat(out, dim=1)
+    before, z = torch.zeros_like(seen(torch.zeros_like(y[:, :1]))), torch.zeros_like(y)
+
+    def write(place: Index) -> None:
+        state = over_time.advance(before, memory, place)
+        one = Context(ctx.batch, 1, None if ctx.mask is None else at(ctx.mask, 1, place))
+        restored = restore(at(y, 1, place), state, one)
+        put(z, 1, place, restored)
+        before.copy_(seen(restored))
+
+    repeat(write, ctx.elements, y.device)
+    return z
 
 
 def _anchors(ctx: SequenceContext) -> Anchors | None:

@@ -13,6 +13,7 @@ from catnf.errors import InputError
 from catnf.flows.coupling import Coupling
 from catnf.flows.transform import Transform
 from catnf.flows.turns import NodeOrder, ReadyNodes, Surroundings
+from catnf.repetition import Index, counts_on_device, repeat
 
 FLAGS = 2
 """Features that tell a conditioner the nodes of this round, and those of the rounds before."""
@@ -106,11 +107,18 @@ class Rounds(Transform):
         graph = _need_graph(ctx)
         order, most = self.order(graph.edges, graph.ties), self._most(graph)
         todo = graph.real(z)
+        found = z.clone()
         if not self._may_ask(graph):
-            for turn in range(most):
-                z, todo = self._decide(z, graph, order, todo, last=turn == most - 1)
-            return z
-        found, rows = z.clone(), torch.arange(ctx.batch, device=z.device)
+            open_nodes = todo.clone()
+
+            def decide(turn: Index) -> None:
+                after = self._decide(found, graph, order, open_nodes, last=turn == most - 1)
+                for old, new in zip((found, open_nodes), after, strict=True):
+                    old.copy_(new)
+
+            repeat(decide, most, z.device)
+            return found
+        rows = torch.arange(ctx.batch, device=z.device)
         for turn in range(most):
             left = todo.any(1).nonzero().squeeze(1)
             if len(left) < len(rows):  # graphs that are done need no further rounds
@@ -121,12 +129,15 @@ class Rounds(Transform):
         return found
 
     def _decide(
-        self, z: Tensor, ctx: GraphContext, order: Tensor, todo: Tensor, last: bool
+        self, z: Tensor, ctx: GraphContext, order: Tensor, todo: Tensor, last: bool | Tensor
     ) -> tuple[Tensor, Tensor]:
         """Latents after one more round, and which nodes `todo: [batch, nodes]` are left after it."""
         decided = ctx.real(z) & ~todo
         around = self._around(ctx, self._categories(z, ctx), decided)
-        now = todo if last else self.ready(ctx.edges, order, todo, around)
+        if isinstance(last, Tensor):
+            now = todo & (last | self.ready(ctx.edges, order, todo, around))
+        else:
+            now = todo if last else self.ready(ctx.edges, order, todo, around)
         return self.step.inverse(z, _turn(ctx, now, decided, around)), todo & ~now
 
     def plan(self, z: Tensor, ctx: GraphContext) -> Tensor:
@@ -182,7 +193,7 @@ class Rounds(Transform):
 
         That would make a GPU wait, and graphs of training are many at once anyway.
         """
-        return ctx.elements > self.nodes or not ctx.edges.is_cuda
+        return ctx.elements > self.nodes or not counts_on_device(ctx.edges.device)
 
 
 def _need_graph(ctx: Context) -> GraphContext:

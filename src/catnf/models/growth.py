@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -11,11 +12,11 @@ from torch import Tensor, nn
 from catnf.context import Context, SequenceContext
 from catnf.encodings import SpacedEncoding
 from catnf.flows.base import Logistic
-from catnf.flows.category_coupling import categories_at
-from catnf.flows.mixture import mixture_logit
+from catnf.flows.category_coupling import categories_at, quantiles_of
 from catnf.models.model import Bound
 from catnf.nets.growth import GrowthNetwork
 from catnf.pairs import pair_layout
+from catnf.repetition import Index, at, put, repeat
 from catnf.traversal import Attach, CloseRing, DescribePath, Path, begin_path, traverse
 
 _NEVER = -1e4  # logit of a step that is not allowed
@@ -52,7 +53,7 @@ class GrowthFlow(nn.Module):
         self.base = Logistic()
         self.channels = 1 + network.slots
 
-    def training_bound(
+    def bound(
         self, connected: Tensor, ctx: Context, generator: torch.Generator | None
     ) -> tuple[Tensor, Bound]:
         """When the turn of every node is, `[batch, nodes]`, and the bound.
@@ -62,7 +63,7 @@ class GrowthFlow(nn.Module):
             ctx: of nodes.
             generator: of noise.
         """
-        keys, _, _, bound = self._encode(connected, ctx, generator)
+        keys, _, _, _, bound = self._encode(connected, ctx, generator)
         return keys, bound
 
     def encode(
@@ -70,11 +71,20 @@ class GrowthFlow(nn.Module):
     ) -> tuple[Tensor, Bound]:
         """Latents `[batch, nodes, channels]` in the base distribution, and the bound.
 
-        Arguments are those of `training_bound`.
+        Arguments are those of `bound`.
         """
-        keys, order, (z, logits), bound = self._encode(connected, ctx, generator)
-        logit, _ = mixture_logit(z.squeeze(-1), self.steps.anchors.mixture(logits, 0))
-        ordered = logit.unflatten(1, (ctx.elements, -1)) * math.exp(Logistic.log_scale)
+        keys, order, steps, z, bound = self._encode(connected, ctx, generator)
+        logits = torch.zeros_like(z)
+
+        # Step by step as on the way back, where all at once would round differently, and so lose a step
+        # that is next to another one.
+        def follow(place: Index, slot: int, odds: Tensor) -> Tensor:
+            logit, _ = quantiles_of(at(z[..., slot], 1, place).squeeze(1), odds)
+            put(logits[..., slot], 1, place, logit.unsqueeze(1))
+            return at(steps[..., slot], 1, place).squeeze(1)
+
+        self._walk(follow, z, ctx, every_slot=True)
+        ordered = logits * math.exp(Logistic.log_scale)
         latents = torch.zeros_like(ordered).scatter(1, order.unsqueeze(-1).expand_as(ordered), ordered)
         return ctx.hide(torch.cat([keys.unsqueeze(-1), latents], dim=-1)), bound
 
@@ -83,7 +93,12 @@ class GrowthFlow(nn.Module):
         keys = z[..., 0] if ctx.mask is None else z[..., 0].masked_fill(~ctx.mask, torch.inf)
         order = keys.argsort(1)
         latents = z[..., 1:]
-        grown = self._grow(latents.gather(1, order.unsqueeze(-1).expand_as(latents)), ctx)
+        ordered = latents.gather(1, order.unsqueeze(-1).expand_as(latents)) * math.exp(-Logistic.log_scale)
+
+        def choose(place: Index, slot: int, odds: Tensor) -> Tensor:
+            return categories_at(at(ordered[..., slot], 1, place).squeeze(1), odds)
+
+        grown = self._walk(choose, ordered, ctx)
         place = order.argsort(1)
         rows = grown.gather(1, place.unsqueeze(-1).expand_as(grown))
         adjacency = rows.gather(2, place.unsqueeze(1).expand_as(grown))
@@ -92,8 +107,11 @@ class GrowthFlow(nn.Module):
 
     def _encode(
         self, connected: Tensor, ctx: Context, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor], Bound]:
-        """Keys and the order of nodes `[batch, nodes]`, latents and logits of all steps, and the bound."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Bound]:
+        """Keys and the order of nodes `[batch, nodes]`, their steps in it, the steps' latents, and the bound.
+
+        Steps and latents are `[batch, nodes, slots]`.
+        """
         nodes, slots = ctx.elements, self.network.slots
         diagonal = torch.eye(nodes, dtype=torch.bool, device=connected.device)
         adjacency = connected[:, pair_layout(nodes, connected.device).matrix] & ~diagonal
@@ -116,7 +134,8 @@ class GrowthFlow(nn.Module):
         log_orders = torch.lgamma(ctx.counts(noise) + 1.0)
         value = log_flow + encoded.log_weight - log_orders - log_chance
         value = value.masked_fill(~told, -torch.inf)  # a walk whose steps do not tell the graph
-        return keys, order, (encoded.z, logits), Bound(value, encoded.log_posterior)
+        z = encoded.z.view(steps.shape)
+        return keys, order, steps, z, Bound(value, encoded.log_posterior)
 
     def _replay(self, steps: Tensor) -> Grown:
         """The paths that `steps: [batch, nodes, slots]` lead along."""
@@ -143,30 +162,49 @@ class GrowthFlow(nn.Module):
             return *self.close(path, step), step
         return *self.attach(path, step, place), torch.full_like(step, -1)
 
-    def _grow(self, z: Tensor, ctx: Context) -> Tensor:
-        """Edges between places, `[batch, nodes, nodes]`, of base latents in order `[batch, nodes, slots]`."""
-        batch, nodes, slots = z.shape
-        memory = self.network.history.begin(SequenceContext(batch, nodes, ctx.mask), z)
-        path = begin_path(batch, self.network.categories, z.device)
-        places = torch.arange(nodes, device=z.device)
-        before = z.new_zeros(batch, 1, self.network.history.input.in_features)
-        quantiles, real = z * math.exp(-Logistic.log_scale), places < ctx.counts(z).unsqueeze(1)
-        edges = []
-        for place in range(nodes):
-            h, memory = self.network.advance(before, memory)
-            steps = torch.zeros(batch, 1, slots, dtype=torch.int64, device=z.device)
-            ends = torch.zeros(batch, nodes, dtype=torch.bool, device=z.device)
+    def _walk(
+        self,
+        choose: Callable[[Index, int, Tensor], Tensor],
+        like: Tensor,
+        ctx: Context,
+        every_slot: bool = False,
+    ) -> Tensor:
+        """Edges between places, `[batch, nodes, nodes]`, of graphs that grow by the steps that are chosen.
+
+        Args:
+            choose: the steps `[batch]` at a place and slot, given their odds `[batch, categories]`.
+            like: of the device and dtype to compute with, `[batch, nodes, slots]`.
+            ctx: of nodes.
+            every_slot: ask for steps even where there is no choice left.
+        """
+        batch, nodes, slots = like.shape
+        memory = self.network.history.begin(SequenceContext(batch, nodes, ctx.mask), like)
+        path = tuple(part.clone() for part in begin_path(batch, self.network.categories, like.device))
+        places = torch.arange(nodes, device=like.device)
+        before = like.new_zeros(batch, 1, self.network.history.input.in_features)
+        real = places < ctx.counts(like).unsqueeze(1)
+        lower = torch.zeros(batch, nodes, nodes, dtype=torch.bool, device=like.device)
+
+        def grow(place: Index) -> None:
+            h = self.network.advance(before, memory, place)
+            there = at(real, 1, place)
+            now: Path = (path[0], path[1], path[2], path[3])
+            steps = torch.zeros(batch, 1, slots, dtype=torch.int64, device=like.device)
+            ends = torch.zeros_like(real)
             last = None
             for slot in range(slots):
-                seen, allowed = self.describe(path, last)
-                logits = self.network.ask(h, seen.unsqueeze(1), slot).squeeze(1).to(z.dtype)
-                step = categories_at(quantiles[:, place, slot], logits.masked_fill(~allowed, _NEVER))
-                steps[:, 0, slot] = step = torch.where(real[:, place], step, 0)
-                path, other, last = self._take(path, step, slot, places[place])
-                ends = ends | ((places == other.unsqueeze(1)) & real[:, place, None])
-                if slot and not step.is_cuda and not step.any():
-                    break  # no further ring may follow; a GPU would have to wait for the answer
-            before = self.network.describe(steps, self.describe(path, None)[0].unsqueeze(1)).to(z.dtype)
-            edges.append(ends)
-        lower = torch.stack(edges, dim=1)
+                seen, allowed = self.describe(now, last)
+                odds = self.network.ask(h, seen.unsqueeze(1), slot).squeeze(1).to(like.dtype)
+                step = choose(place, slot, odds.masked_fill(~allowed, _NEVER))
+                steps[:, 0, slot] = step = torch.where(there.squeeze(1), step, 0)
+                now, other, last = self._take(now, step, slot, at(places, 0, place).squeeze(0))
+                ends = ends | ((places == other.unsqueeze(1)) & there)
+                if slot and isinstance(place, int) and not every_slot and not step.any():
+                    break  # no further ring may follow
+            put(lower, 1, place, ends.unsqueeze(1))
+            before.copy_(self.network.describe(steps, self.describe(now, None)[0].unsqueeze(1)))
+            for old, new in zip(path, now, strict=True):
+                old.copy_(new)
+
+        repeat(grow, nodes, like.device)
         return lower | lower.mT

@@ -81,10 +81,18 @@ class StagedGraphFlow(GraphModel):
         edges = place_bonds(spare, second, skeleton.bonds)
         return GraphLatents(torch.cat([first, third], dim=-1), edges), _sum(one, two, three)
 
+    def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
+        atoms, pairs = self._split(x, ctx)
+        ties, one = self.growth.bound(pairs > 0, ctx, generator)
+        skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), ties, ctx)
+        two = self.edge_kinds.bound(self._kinds(pairs, skeleton), skeleton.lines, generator)
+        three = self.nodes.bound(atoms, self._graph(pairs, skeleton, ctx), generator)
+        return _sum(one, two, three)
+
     def training_bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         """All pairs, and one round of the kinds and of the nodes of each graph."""
         atoms, pairs = self._split(x, ctx)
-        ties, one = self.growth.training_bound(pairs > 0, ctx, generator)
+        ties, one = self.growth.bound(pairs > 0, ctx, generator)
         skeleton = self._skeleton(torch.where(pairs > 0, 1.0, -1.0), ties, ctx)
         kinds = self._kinds(pairs, skeleton)
         two = self.edge_kinds.training_bound(kinds, skeleton.lines, generator)

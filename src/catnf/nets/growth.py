@@ -12,6 +12,7 @@ from catnf.nets.network import Network
 from catnf.nets.readout import Readout
 from catnf.nets.sequence import Memory
 from catnf.nets.text_transformer import CausalTransformer
+from catnf.repetition import Index
 from catnf.traversal import FEATURES
 
 
@@ -49,9 +50,9 @@ class GrowthNetwork(Network):
         """A node as those after it see it, given `path: [batch, nodes, FEATURES]` that ends in it."""
         return torch.cat([path, F.one_hot(steps, self.categories).flatten(-2)], dim=-1)
 
-    def advance(self, before: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
-        """The next state, given the description `[batch, 1, ...]` of the node before."""
-        return self.history.advance(before, memory)
+    def advance(self, before: Tensor, memory: Memory, index: Index) -> Tensor:
+        """The state of the node `index`, given the description `[batch, 1, ...]` of the node before."""
+        return self.history.advance(before, memory, index)
 
     def ask(self, h: Tensor, path: Tensor, slot: int) -> Tensor:
         """Logits `[batch, 1, categories]` of one step, given the state and `path: [batch, 1, FEATURES]`."""

@@ -6,8 +6,8 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from catnf.context import Context, SequenceContext
 from catnf.errors import InputError
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
+from catnf.repetition import Index, at
 
 _OCTAVES = 9
 PLACES = 4 * _OCTAVES
@@ -51,13 +52,11 @@ class Memory:
 
     Attributes:
         places: of all elements, `[batch, elements, PLACES]` or with 1 in place of `batch`.
-        index: of the next element.
-        state: of the layers.
+        state: of the layers, changed in place.
     """
 
     places: Tensor
-    index: int
-    state: Any
+    state: list[tuple[Tensor, Tensor]]
 
 
 class Causal(Network):
@@ -89,21 +88,28 @@ class Causal(Network):
 
     def begin(self, ctx: SequenceContext, like: Tensor) -> Memory:
         """What is remembered before the first element of texts that `ctx` describes."""
-        return Memory(places(ctx, like), 0, None)
+        return Memory(places(ctx, like), self.empty_state(ctx))
 
-    def advance(self, previous: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
-        """The next state `[batch, 1, hidden]`, given the element before it, `[batch, 1, inputs]`."""
-        index = memory.index
-        embedded = self._embed(previous, memory.places[:, index : index + 1], None)
-        out, state = self.run_one(embedded, index, memory.state)
-        return out, replace(memory, index=index + 1, state=state)
+    def advance(self, previous: Tensor, memory: Memory, index: Index) -> Tensor:
+        """The state `[batch, 1, hidden]` of the element `index`, which the memory then knows as well.
+
+        Args:
+            previous: the element before it, `[batch, 1, inputs]`.
+            memory: of all elements before.
+            index: from 0, one after another.
+        """
+        return self.run_one(self._embed(previous, at(memory.places, 1, index), None), memory.state, index)
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
         """All elements at once, `[batch, elements, hidden]` to the same."""
         raise NotImplementedError
 
-    def run_one(self, embedded: Tensor, index: int, state: Any) -> tuple[Tensor, Any]:
-        """The element `index`, `[batch, 1, hidden]`, given what the layers remember; `None` at first."""
+    def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
+        """What the layers remember before the first element, in the dtype of their weights."""
+        raise NotImplementedError
+
+    def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
+        """The element `index`, `[batch, 1, hidden]` to the same, given what the layers remember."""
         raise NotImplementedError
 
     def _embed(self, previous: Tensor, where: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -146,15 +152,23 @@ class CausalLSTM(Causal):
                 h, _ = layer(drop(h, self.dropout, ctx.generator) if number else h)
         return h
 
-    def run_one(self, embedded: Tensor, index: int, state: Any) -> tuple[Tensor, Any]:
+    def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
+        zeros = self.mix.weight.new_zeros(ctx.batch, self.hidden)
+        return [(zeros.clone(), zeros.clone()) for _ in self._cells()]
+
+    def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
         # Cell by cell: whole-sequence kernels would rearrange all weights for a single element.
-        cells = [cell for layer in self.layers for cell in cast("nn.LSTM", layer).all_weights]
-        h, after = embedded.squeeze(1), []
-        for number, weights in enumerate(cells):
-            before = (torch.zeros_like(h), torch.zeros_like(h)) if state is None else state[number]
-            after.append(torch.lstm_cell(h, before, *weights))
-            h = after[-1][0]
-        return h.unsqueeze(1), after
+        h = embedded.squeeze(1)
+        for weights, remembered in zip(self._cells(), state, strict=True):
+            new = torch.lstm_cell(h, remembered, *weights)
+            for old, value in zip(remembered, new, strict=True):
+                old.copy_(value)
+            h = new[0]
+        return h.unsqueeze(1)
+
+    def _cells(self) -> list[list[nn.Parameter]]:
+        """The weights of every layer."""
+        return [cell for layer in self.layers for cell in cast("nn.LSTM", layer).all_weights]
 
 
 class BidirectionalLSTM(Network):

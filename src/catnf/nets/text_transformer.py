@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,15 +11,13 @@ from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
 from catnf.nets.readout import Readout
 from catnf.nets.sequence import PLACES, Causal, places
-
-KeysValues = tuple[Tensor, Tensor]
-"""Of the elements so far, `[batch, heads, elements, width]` each."""
+from catnf.repetition import Index, put
 
 
-def rotations(start: int, stop: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of the angles of elements `start` to `stop`, `[elements, width / 2]` each."""
-    rates = 1e4 ** (-torch.arange(0, width, 2, device=device) / width)
-    angles = torch.arange(start, stop, device=device).unsqueeze(1) * rates
+def rotations(elements: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of the angles of `elements: [elements]`, `[elements, width / 2]` each."""
+    rates = 1e4 ** (-torch.arange(0, width, 2, device=elements.device) / width)
+    angles = elements.unsqueeze(1) * rates
     return angles.cos(), angles.sin()
 
 
@@ -72,14 +68,27 @@ class RotaryLayer(nn.Module):
         return self._finish(h, seen, kept)
 
     def advance(
-        self, h: Tensor, rotation: tuple[Tensor, Tensor], before: KeysValues | None
-    ) -> tuple[Tensor, KeysValues]:
-        """One more element `[batch, 1, hidden]`, given keys and values of those before it."""
-        query, key, value = self._heads(h, rotation)
-        if before is not None:
-            key, value = torch.cat([before[0], key], dim=2), torch.cat([before[1], value], dim=2)
-        seen = F.scaled_dot_product_attention(query, key, value)
-        return self._finish(h, seen, None), (key, value)
+        self, h: Tensor, rotation: tuple[Tensor, Tensor], before: tuple[Tensor, Tensor], index: Index
+    ) -> Tensor:
+        """The element `index`, `[batch, 1, hidden]`, given those before it.
+
+        Args:
+            h: `[batch, 1, hidden]`.
+            rotation: of this element.
+            before: keys and values `[batch, heads, elements, width]` of those before; this one is added.
+            index: of the element.
+        """
+        query, *new = self._heads(h, rotation)
+        for old, value in zip(before, new, strict=True):
+            put(old, 2, index, value)
+        keys, values = before
+        if isinstance(index, int):
+            keys, values = keys[:, :, : index + 1], values[:, :, : index + 1]
+            seen = F.scaled_dot_product_attention(query, keys, values)
+        else:
+            there = torch.arange(keys.shape[2], device=h.device) <= index
+            seen = F.scaled_dot_product_attention(query, keys, values, attn_mask=there.expand(1, 1, 1, -1))
+        return self._finish(h, seen, None)
 
     def _heads(self, h: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         parts = self.qkv(self.norm(h)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
@@ -122,19 +131,23 @@ class CausalTransformer(Causal):
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
         h = embedded
-        rotation = rotations(0, ctx.elements, self.hidden // self.heads, h.device)
+        rotation = rotations(torch.arange(ctx.elements, device=h.device), self.hidden // self.heads)
         for layer in self.layers:
             h = layer(h, rotation, None, kept(h, self.dropout, ctx.generator))
         return self.norm(h)
 
-    def run_one(self, embedded: Tensor, index: int, state: Any) -> tuple[Tensor, Any]:
-        h, after = embedded, []
-        rotation = rotations(index, index + 1, self.hidden // self.heads, h.device)
-        for layer, before in zip(self.layers, state or [None] * len(self.layers), strict=True):
+    def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
+        shape = (ctx.batch, self.heads, ctx.elements, self.hidden // self.heads)
+        zeros = self.mix.weight.new_zeros
+        return [(zeros(shape), zeros(shape)) for _ in self.layers]
+
+    def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
+        h, element = embedded, torch.as_tensor(index, device=embedded.device).view(1)
+        rotation = rotations(element, self.hidden // self.heads)
+        for layer, before in zip(self.layers, state, strict=True):
             assert isinstance(layer, RotaryLayer)
-            h, now = layer.advance(h, rotation, before)
-            after.append(now)
-        return self.norm(h), after
+            h = layer.advance(h, rotation, before, index)
+        return self.norm(h)
 
 
 class ParallelTransformer(Network):
@@ -161,7 +174,7 @@ class ParallelTransformer(Network):
         """`seen: [batch, elements, inputs]` to `[batch, elements, outputs]`."""
         own, dtype = SequenceContext.need(ctx), self.mix.weight.dtype
         h = self.mix(F.gelu(self.input(seen.to(dtype)) + self.place(places(own, seen).to(dtype))))
-        rotation = rotations(0, own.elements, self.width, h.device)
+        rotation = rotations(torch.arange(own.elements, device=h.device), self.width)
         for layer in self.layers:
             h = layer(h, rotation, own.mask, None)
         out: Tensor = self.readout(h)

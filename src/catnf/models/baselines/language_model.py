@@ -64,7 +64,7 @@ class LanguageModel(TextModel):
         now, out = torch.zeros_like(self.embedding[:1]).expand(own.batch, 1, -1), []
         known = 0 if own.prompt is None else own.prompt.shape[1]
         for place in range(own.elements):
-            state, memory = network.advance(now, memory)
+            state = network.advance(now, memory, place)
             if own.prompt is not None and place < known:
                 x = own.prompt[:, place : place + 1].long()
             else:
