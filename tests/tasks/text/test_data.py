@@ -74,6 +74,22 @@ def test_sentences_of_given_lengths(sentences: Text, seeded: Seeded) -> None:
     assert Text("ptb", window=8).evaluation("test").shape == (4, 8), "one does not fit"
 
 
+def test_groups_of_sentences_leave_less_padding(sentences: Text, seeded: Seeded) -> None:
+    grouped = Text("ptb", window=sentences.window, groups=(4, 8))
+    parts = grouped.parts(400, seeded(0))
+    lengths = {sentence: len(PTB.encode(sentence).codes) for sentence in SENTENCES}
+    for part, (shortest, longest) in zip(parts, ((1, 4), (5, 8), (9, 11)), strict=True):
+        own = {sentence: length for sentence, length in lengths.items() if shortest <= length <= longest}
+        assert part.x.shape[1] == longest
+        assert set(grouped.texts(part.x, part.ctx)) == set(own)
+        assert part.weight == pytest.approx(sum(own.values()) / sum(lengths.values()))
+    assert sum(len(part.x) for part in parts) == 400
+    with pytest.raises(InputError, match="only ptb has sentences"):
+        TextTaskConfig(source="text8", groups=(4,))
+    with pytest.raises(InputError, match="give rising lengths"):
+        TextTaskConfig(source="ptb", groups=(8, 4))
+
+
 def test_lengths_are_priced_apart(sentences: Text) -> None:
     counts = sentences.length_counts()
     assert counts is not None

@@ -24,6 +24,9 @@ class TextTaskConfig:
     window: int = 256  # symbols of an example; of the Penn Treebank the most of a sentence
     words: int = 10_000  # of a vocabulary of words, the unknown one among them
     alphabet: str = ""  # characters of a user's text, besides the unknown one
+    groups: tuple[
+        int, ...
+    ] = ()  # largest lengths of groups of sentences that are padded together in training
 
     def __post_init__(self) -> None:
         if not 2 <= self.window <= 1 << 16:
@@ -31,7 +34,13 @@ class TextTaskConfig:
         if not 2 <= self.words <= 32_767:
             raise InputError(f"task.words is {self.words}; give a number from 2 to 32,767.")
         level_of(self.source, self.level)
+        if self.groups and self.source != "ptb":
+            raise InputError(f"task.groups is {list(self.groups)}, but only ptb has sentences; leave it out.")
+        if list(self.groups) != sorted({length for length in self.groups if 0 < length < self.window}):
+            raise InputError(
+                f"task.groups is {list(self.groups)}; give rising lengths between 0 and task.window."
+            )
 
     def make(self) -> Text:
         """The task itself."""
-        return Text(self.source, self.level, self.window, self.words, self.alphabet)
+        return Text(self.source, self.level, self.window, self.words, self.alphabet, self.groups)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError, StorageError
-from catnf.tasks.task import Measured, Measurement, Measuring, Split, Task, positive_frequencies
+from catnf.tasks.task import Measured, Measurement, Measuring, Part, Split, Task, positive_frequencies
 from catnf.tasks.text.archive import TextData, TextPart
 from catnf.tasks.text.sources import NAMES, dataset_path
 from catnf.tasks.text.vocabulary import BUILT_IN, UNKNOWN_WORD, Codes, Level, Vocabulary, character_vocabulary
@@ -45,6 +45,8 @@ class Text(Task):
         window: symbols of an example.
         words: symbols of a vocabulary of words.
         alphabet: characters of a user's text; empty where the vocabulary is known, or in the file.
+        groups: largest lengths of the groups that training sentences are put into, so that short ones need
+            not be padded to a window; every step draws from all groups, by their shares.
     """
 
     source: str = "text8"
@@ -52,6 +54,7 @@ class Text(Task):
     window: int = 256
     words: int = 10_000
     alphabet: str = ""
+    groups: tuple[int, ...] = ()
     _kept: dict[str, TextData] = field(default_factory=dict, init=False, repr=False, compare=False)
     _tables: dict[tuple[str, torch.device], Tables] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -96,6 +99,26 @@ class Text(Task):
         first = torch.randint(len(codes) - self.window + 1, (size, 1), device=device, generator=generator)
         x = codes[first + torch.arange(self.window, device=device)].long()
         return x, SequenceContext.of(x)
+
+    def parts(self, size: int, generator: torch.Generator) -> list[Part]:
+        if not self.groups:
+            return super().parts(size, generator)
+        device = generator.device
+        codes, lengths = self._table("train", device)
+        assert lengths is not None
+        known = self._table("train", torch.device("cpu")).lengths  # sorted
+        assert known is not None
+        cuts = [0, *torch.searchsorted(known, torch.tensor(self.groups), right=True).tolist(), len(known)]
+        parts = []
+        for longest, start, stop in zip((*self.groups, self.window), cuts[:-1], cuts[1:], strict=True):
+            if start == stop:
+                continue
+            count = max(1, round(size * (stop - start) / len(known)))
+            chosen = start + torch.randint(stop - start, (count,), device=device, generator=generator)
+            x = codes[chosen, :longest].long()
+            share = float(known[start:stop].sum() / known.sum())
+            parts.append(Part(x, SequenceContext.of(x, lengths[chosen]), share))
+        return parts
 
     def frequencies(self) -> Tensor:
         try:
@@ -215,6 +238,9 @@ class Text(Task):
             part = self._part(split)
             if part.lengths is not None:
                 codes, lengths = padded(part, self.window)
+                if split == "train":  # groups are ranges
+                    order = np.argsort(lengths, kind="stable")
+                    codes, lengths = codes[order], lengths[order]
                 made = Tables(torch.from_numpy(codes).to(device), torch.from_numpy(lengths).to(device))
             elif len(part.codes) < self.window:
                 raise InputError(
