@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
+from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
@@ -34,6 +36,20 @@ def test_three_speeds_in_milliseconds(kind: str) -> None:
     # At least five of nine repeats took the median or longer.
     assert 5 * sum(speeds.values()) <= spent
     assert speeds["train_step_ms"] > speeds["log_prob_ms"], "a step contains the likelihood"
+
+
+def test_timing_waits_for_its_turn(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="needs file locks")
+    turn, done = tmp_path / "turn", []
+    small = experiment("discrete")
+    waiting = Thread(target=lambda: done.append(bench(small, 4, CPU, 1, step_only=True, turn=turn)))
+    with turn.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(3.0)
+        assert not done
+    waiting.join(60.0)
+    assert done[0].keys() == {"train_step_ms"}
 
 
 def test_the_record_says_what_was_measured_and_where() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -14,11 +16,26 @@ from catnf.experiments import Experiment
 from catnf.training.step import TrainingStep, capture
 
 
-def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int = 30) -> dict[str, float]:
+def bench(
+    experiment: Experiment,
+    batch: int,
+    device: torch.device,
+    repeats: int = 30,
+    step_only: bool = False,
+    turn: Path | None = None,
+) -> dict[str, float]:
     """Median milliseconds of a training step, the likelihood and sampling of `batch` examples.
 
     On a GPU networks run in bfloat16 and time is measured with events on the device; compilation, graph
     capture and warm-up are excluded everywhere. There it also tells the gigabytes that training takes.
+
+    Args:
+        experiment: what is measured.
+        batch: examples at once.
+        device: where.
+        repeats: measurements behind a median.
+        step_only: leave out the likelihood and sampling.
+        turn: a file that is locked while something is timed: several processes may then compile side by side.
     """
     if repeats < 1:
         raise InputError(f"repeats is {repeats}; give at least 1.")
@@ -38,9 +55,12 @@ def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int
     )
     for _ in range(5):  # a few steps from the start, so that nothing is at its special initial value
         step()
-    results = {"train_step_ms": _median(step, device, repeats)}
+    with _locked(turn):
+        results = {"train_step_ms": _median(step, device, repeats)}
     if on_gpu:
         results["train_memory_gb"] = torch.cuda.max_memory_reserved(device) / 1e9
+    if step_only:
+        return results
     x, ctx = task.batch(batch, generator)
     context = task.sample_context(batch, device)
 
@@ -52,8 +72,23 @@ def bench(experiment: Experiment, batch: int, device: torch.device, repeats: int
 
     with torch.no_grad():
         for name, work in (("log_prob_ms", score), ("sample_ms", draw)):
-            results[name] = _median(capture(work, generator) if on_gpu else work, device, repeats)
+            ready = capture(work, generator) if on_gpu else work
+            with _locked(turn):
+                results[name] = _median(ready, device, repeats)
     return results
+
+
+@contextmanager
+def _locked(turn: Path | None) -> Iterator[None]:
+    """Hold the lock of a file, where there is one."""
+    if turn is None:
+        yield
+        return
+    import fcntl  # not on all systems, and not needed elsewhere
+
+    with turn.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _median(work: Callable[[], object], device: torch.device, repeats: int) -> float:

@@ -232,6 +232,11 @@ def bench(
     batch: Annotated[int | None, typer.Option(help="Examples at once.")] = None,
     overrides: Overrides = None,
     repeats: Annotated[int, typer.Option(help="Measurements behind a median.")] = 30,
+    step_only: Annotated[bool, typer.Option("--step-only", help="Measure the training step alone.")] = False,
+    turn: Annotated[
+        Path | None,
+        typer.Option(help="File to lock while timing, so that several of these may compile at once."),
+    ] = None,
     device: Device = "auto",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="JSON file to write.")] = None,
     as_json: AsJson = False,
@@ -245,7 +250,7 @@ def bench(
     experiment = load_experiment(name, overrides or ())
     where = chosen_device(device)
     size = batch if batch is not None else (1024 if where.type == "cuda" else 64)
-    speeds = measure(experiment, size, where, repeats)
+    speeds = measure(experiment, size, where, repeats, step_only, turn)
     outcome = record_speed(experiment, speeds, size, where, typed_command())
     if output is not None:
         write_text(output, json.dumps(outcome, indent=2) + "\n")
