@@ -106,9 +106,9 @@ def notebook_page(path: Path) -> str:
         elif text:
             parts.append(f"```python\n{text}\n```")
             parts += [_output(output) for output in cell["outputs"]]
-    title, *others = parts
+    title, _, rest = "\n\n".join(parts).partition("\n")
     note = f"This page is a notebook: [{path.name}]({path.name}), to run and change."
-    return "\n\n".join([title, note, *others]) + "\n"
+    return f"{title}\n\n{note}\n{rest}\n"
 
 
 def _output(output: dict[str, Any]) -> str:
