@@ -18,7 +18,8 @@ class Context:
     """Shape, padding and side information of one batch.
 
     Padding is handled by the methods below; besides them only attention, models that choose which element
-    comes next, and checks of input look at the mask. Latents at padded elements are always zero; transforms keep them so with `hide`.
+    comes next, and checks of input look at the mask. Latents at padded elements are always zero; transforms
+    keep them so with `hide`.
 
     Attributes:
         batch: number of examples.
