@@ -89,7 +89,7 @@ def readme() -> str:
 
 
 def figure(name: str, field: str, spec: str) -> str:
-    """A number of a result, or its distance to another one, written by a format such as `.1%`."""
+    """A number of a result, written by a format such as `.1%`."""
     value: Any = json.loads((ROOT / f"results/{name}.json").read_text())
     for key in field.split("."):
         value = value[int(key)] if isinstance(value, list) else value[key]
