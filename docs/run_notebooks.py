@@ -22,10 +22,17 @@ def plain(notebook: Any) -> Any:
     """The notebook without what changes from run to run: times, and what only some viewers show."""
     for cell in notebook.cells:
         cell.metadata = {}
+        joined: list[Any] = []
         for output in cell.get("outputs", []):
             output.get("data", {}).pop("text/html", None)
             if "metadata" in output:
                 output.metadata = {}
+            if joined and output.get("name") == joined[-1].get("name", "another"):
+                joined[-1].text += output.text  # what was printed came in pieces
+            else:
+                joined.append(output)
+        if "outputs" in cell:
+            cell.outputs = joined
     return notebook
 
 
