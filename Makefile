@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format clean
+.PHONY: help setup demo test lint docs notebooks format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 12
@@ -28,10 +28,17 @@ lint: $(STAMP) ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(STAMP) ## build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Read it: $(CURDIR)/site/index.html"
+
+notebooks: $(STAMP) ## run the notebooks of docs/ again and keep what they print
+	cd docs/notebooks && OMP_NUM_THREADS=1 ../../$(BIN)/python ../run_notebooks.py *.ipynb
+
 format: $(STAMP) ## fix what can be fixed automatically
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## remove .venv, caches and build products
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

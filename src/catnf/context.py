@@ -17,8 +17,9 @@ from catnf.pairs import pair_count, pair_layout
 class Context:
     """Shape, padding and side information of one batch.
 
-    Padding is handled by the methods below; besides them only attention and checks of input look at the
-    mask. Latents at padded elements are always zero; transforms keep them so with `hide`.
+    Padding is handled by the methods below; besides them only attention, models that choose which element
+    comes next, and checks of input look at the mask. Latents at padded elements are always zero; transforms
+    keep them so with `hide`.
 
     Attributes:
         batch: number of examples.

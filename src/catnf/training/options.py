@@ -59,4 +59,4 @@ class RunSummary:
     seconds: float  # of training, over all resumed pieces
     bits: float | None  # mean bound of the last logged steps, bits per variable
     interrupted: bool
-    finished: bool  # all steps were made, or the time budget is spent
+    finished: bool  # all steps were made, the time budget is spent, or nothing better came
