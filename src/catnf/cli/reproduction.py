@@ -15,6 +15,7 @@ from catnf.cli.base import AsJson, Device, Overrides, app, chosen_device, messag
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
+    from catnf.reference import Results
     from catnf.reporting.grid import Grid
     from catnf.reporting.measuring import Findings, MeasuringOptions, TrainingPlan
     from catnf.reporting.reproduction import Line
@@ -57,7 +58,7 @@ def reproduce(
     """Print a table of the paper with our figures beside it, measured earlier and here."""
     from catnf.experiments import experiment_names
     from catnf.fitted import bundled_names
-    from catnf.reference import Results, load_paper
+    from catnf.reference import load_paper
     from catnf.reporting.grid import markdown_page
     from catnf.reporting.page import tables_page
     from catnf.reporting.reproduction import BLOCKS, compare, experiments, grid
@@ -65,9 +66,7 @@ def reproduce(
 
     _check_options(training, stored, budget, seeds, overrides, runs)
     paper = load_paper()
-    if results is not None and not results.is_dir():
-        raise InputError(f"There is no folder {results}; give one of results, or leave --results out.")
-    ours = Results.bundled() if results is None else Results.of_folder(results)
+    ours = _stored(results)
     blocks = [block for name, some in BLOCKS.items() if table in (name, "all") for block in some]
     known = [*experiment_names(), *ours]
     names = {block.data: _chosen(experiments(block, known, paper), only) for block in blocks}
@@ -100,6 +99,27 @@ def reproduce(
         write_text(output / f"{table}.md", markdown_page(title, grids))
         write_text(output / f"{table}.html", tables_page(title, paper.source, grids))
         messages.print(f"{output / f'{table}.md'} and {output / f'{table}.html'} are written.")
+
+
+def project_report(output: Path, runs: list[Path], results: Path | None, as_json: bool) -> None:
+    """Write the page of the whole project."""
+    from catnf.reporting.report import ReportOptions, write_report
+
+    options = ReportOptions(_stored(results), runs=runs)
+    left_out = write_report(output, options, messages.print)
+    for sentence in left_out:
+        messages.print(sentence)
+    print(json.dumps({"output": str(output), "left_out": left_out}) if as_json else output)
+
+
+def _stored(folder: Path | None) -> Results:
+    from catnf.reference import Results
+
+    if folder is None:
+        return Results.bundled()
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}; give one of results, or leave --results out.")
+    return Results.of_folder(folder)
 
 
 def _check_options(
