@@ -112,13 +112,7 @@ def report(
     seed: Annotated[int, typer.Option(help="Of the synthetic rows.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare synthetic rows with real ones on a page; or, without a model, write one of the whole project."""
-    from catnf.storage import write_text
-    from catnf.tabular import CategoricalFlow
-    from catnf.tabular.frames import read_table
-    from catnf.tabular.page import report_page
-    from catnf.tabular.report import make_report
-
+    """Write a page that compares synthetic with real rows or, without a model, one of the whole project."""
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"The output is {output}; give a name that ends in .html.")
     if model is None:
@@ -131,6 +125,12 @@ def report(
         raise InputError(f"A report on {model} needs real rows to compare with; give a table after it.")
     if runs or results:
         raise InputError("--runs and --results are for the page of the whole project; leave them out.")
+    from catnf.storage import write_text
+    from catnf.tabular import CategoricalFlow
+    from catnf.tabular.frames import read_table
+    from catnf.tabular.page import report_page
+    from catnf.tabular.report import make_report
+
     flow = CategoricalFlow.load(model)
     frame = read_table(file)
     messages.print("Comparing synthetic with real rows ...")

@@ -16,7 +16,7 @@ STYLE = """
 html { -webkit-text-size-adjust: 100%; scroll-behavior: smooth }
 body { margin: 0; background: #fff; color: #1c2026; font: 1.0625rem/1.6 system-ui, -apple-system, "Segoe UI",
   Roboto, "Helvetica Neue", Arial, sans-serif; overflow-wrap: break-word }
-main { max-width: 66rem; margin: 0 auto; padding: 2rem 1.25rem 5rem }
+main { max-width: 70rem; margin: 0 auto; padding: 2rem 1.25rem 5rem }
 header p, section > p, figcaption, .notes { max-width: 46rem }
 h1 { font-size: clamp(1.7rem, 5vw, 2.5rem); line-height: 1.15; letter-spacing: -.02em; margin: .5rem 0 1rem }
 h2 { font-size: 1.5rem; line-height: 1.25; letter-spacing: -.01em; margin: 3.5rem 0 .75rem;
@@ -31,7 +31,7 @@ nav a:hover, nav a:focus { background: #eef4fb }
 table { border-collapse: collapse; width: 100%; font-size: .93rem; font-variant-numeric: tabular-nums }
 th, td { padding: .45rem .8rem; text-align: left; vertical-align: top; white-space: nowrap }
 thead th { background: #f3f5f8; border-bottom: 1px solid #cfd6de; font-weight: 600 }
-tbody th { font-weight: 500 }
+tbody th { font-weight: 500; white-space: normal; min-width: 9.5rem }
 tbody tr + tr > * { border-top: 1px solid #eceff3 }
 tbody tr + tr.more > * { border-top: 0 }
 figure { margin: 1.25rem 0 }

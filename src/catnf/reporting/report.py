@@ -45,6 +45,7 @@ class ReportOptions:
         molecules: to draw.
         graphs: to color.
         drawn: molecules of the bundled model that are there already.
+        mixture: a run with two latent channels and the mixture encoding that is there already.
         first: a section to begin with.
     """
 
@@ -52,10 +53,11 @@ class ReportOptions:
     paper: Paper = field(default_factory=load_paper)
     runs: Sequence[Path] = ()
     steps: int = 200
-    seconds: float = 12.0
-    molecules: int = 48
+    seconds: float = 15.0
+    molecules: int = 128
     graphs: int = 32
     drawn: Sequence[SampledMolecule] = ()
+    mixture: Path | None = None
     first: Section | None = None
 
     def __post_init__(self) -> None:
@@ -116,14 +118,15 @@ def write_report(path: Path, options: ReportOptions, tell: Tell = lambda text: N
 def _encodings(folder: Path, options: ReportOptions, trained: dict[str, Path]) -> Section:
     parts = [
         paragraphs(
-            "Three flows that shuffle four categories, each trained for seconds just now. Left: where every "
-            "category lives in the two latent channels. Right: the category that the decoder reads at every "
+            "Three small flows that shuffle a few categories, trained just now. Left: where every category "
+            " lives in the two latent channels. Right: the category that the decoder reads at every "
             "point; inside the lines it is more than 95 % sure. The decoder of Latent NF sees whole sets, so "
             "that its probabilities are averaged over a few sets that an element could belong to."
         )
     ]
     for kind, words in KINDS.items():
-        trained[words] = train_tiny(kind, folder, options.steps, options.seconds)
+        there = options.mixture if kind == "mixture" else None
+        trained[words] = there or train_tiny(kind, folder, options.steps, options.seconds)
         image = draw_encoding(folder / f"encoding-{kind}.png", trained[words], words)
         parts.append(
             picture(image, f"{words}: densities of categories and the decoder's partition", wide=True)

@@ -91,6 +91,9 @@ _CHARACTERS = (
 _WORDS = (Figure("bits_per_word", "bits per word", 3), Figure("bits_reconstruction", "of these, decoding", 3))
 
 
+_CREDIT = {**TABLES, "independent": "independent columns"}
+
+
 def _of(data: str) -> dict[str, str]:
     start = f"{data}/"
     return {name.removeprefix(start): words for name, words in MOLECULES.items() if name.startswith(start)}
@@ -116,7 +119,7 @@ BLOCKS: Mapping[str, tuple[Block, ...]] = {
         Block("text/wikitext2", "Text, WikiText-2", _WORDS, TEXTS),
         Block("text/wikitext103", "Text, WikiText-103", _WORDS, TEXTS),
     ),
-    "credit": (Block("table/credit", "Tables, credit risk", (_BITS,), TABLES),),
+    "credit": (Block("table/credit", "Tables, credit risk", (_BITS,), _CREDIT),),
 }
 """The paper's tables by the names that are typed."""
 
@@ -209,7 +212,7 @@ def grid(
         rows.append(row[: len(shown)])
         before = line.model
     places = {paper.rows[name].table for line in lines if (name := line.experiment) and name in paper.rows}
-    told = [f"Paper: {'; '.join(sorted(places)) or 'has no such data'}."]
+    told = [f"Paper: {'; '.join(sorted(places))}." if places else "The paper has no such data."]
     best = _optimum(block, ours)
     if best is not None:
         told.append(f"No model can need fewer than {best:.4f} bits per variable.")
