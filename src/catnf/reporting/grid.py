@@ -29,11 +29,12 @@ class Grid:
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
     def html(self) -> str:
-        """The table alone, in a box that scrolls where the page is narrower."""
-        more = ' class="more"'
+        """The table alone, in a box that scrolls where the page is narrower.
+
+        A row whose first cell is empty belongs to the one above.
+        """
         head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in self.head)
-        # A row whose first cell is empty belongs to the one above.
-        rows = "\n".join(f"<tr{'' if cells[0] else more}>{_row(cells)}</tr>" for cells in self.rows)
+        rows = "\n".join(_rows(group) for group in _groups(self.rows))
         label = html.escape(self.title or self.head[0] or "table", quote=True)
         return (
             f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>\n'
@@ -41,9 +42,22 @@ class Grid:
         )
 
 
-def _row(cells: Sequence[str]) -> str:
-    first, *rest = (html.escape(cell) for cell in cells)
-    return f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest)
+def _groups(rows: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
+    groups: list[list[Sequence[str]]] = []
+    for row in rows:
+        if row[0] or not groups:
+            groups.append([row])
+        else:
+            groups[-1].append(row)
+    return groups
+
+
+def _rows(group: Sequence[Sequence[str]]) -> str:
+    """Rows that share their first cell."""
+    span = f' rowspan="{len(group)}"' if len(group) > 1 else ""
+    lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in cells[1:]) for cells in group]
+    first = f'<tr><th scope="row"{span}>{html.escape(group[0][0])}</th>{lines[0]}</tr>'
+    return "\n".join([first, *(f'<tr class="more">{line}</tr>' for line in lines[1:])])
 
 
 def markdown_page(title: str, grids: Iterable[Grid]) -> str:
