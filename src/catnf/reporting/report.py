@@ -40,7 +40,8 @@ class ReportOptions:
         results: figures measured earlier.
         paper: the paper's.
         runs: folders below which loss records are looked for.
-        steps: of the tiny trainings whose encodings are drawn.
+        encodings: those of `KINDS` that are trained and drawn.
+        steps: of these tiny trainings.
         seconds: that each of them takes at most.
         molecules: to draw.
         graphs: to color.
@@ -52,6 +53,7 @@ class ReportOptions:
     results: Results = field(default_factory=Results.bundled)
     paper: Paper = field(default_factory=load_paper)
     runs: Sequence[Path] = ()
+    encodings: Sequence[str] = tuple(KINDS)
     steps: int = 200
     seconds: float = 15.0
     molecules: int = 128
@@ -116,15 +118,18 @@ def write_report(path: Path, options: ReportOptions, tell: Tell = lambda text: N
 
 
 def _encodings(folder: Path, options: ReportOptions, trained: dict[str, Path]) -> Section:
+    if not options.encodings:
+        raise InputError("none are asked for.")
     parts = [
         paragraphs(
-            "Three small flows that shuffle a few categories, trained just now. Left: where every category "
+            "Small flows that shuffle a few categories, trained just now. Left: where every category "
             " lives in the two latent channels. Right: the category that the decoder reads at every "
             "point; inside the lines it is more than 95 % sure. The decoder of Latent NF sees whole sets, so "
             "that its probabilities are averaged over a few sets that an element could belong to."
         )
     ]
-    for kind, words in KINDS.items():
+    for kind in options.encodings:
+        words = KINDS[kind]
         there = options.mixture if kind == "mixture" else None
         trained[words] = there or train_tiny(kind, folder, options.steps, options.seconds)
         image = draw_encoding(folder / f"encoding-{kind}.png", trained[words], words)
@@ -138,7 +143,7 @@ def _curves(folder: Path, options: ReportOptions, trained: Mapping[str, Path]) -
     parts = []
     if trained:
         image = draw_curves(folder / "curves.png", trained, "bits per variable")
-        parts.append(picture(image, "loss curves of three tiny flows", "The flows above.", wide=True))
+        parts.append(picture(image, "loss curves of tiny flows", "The flows above.", wide=True))
     for place in options.runs:
         found = sorted(file.parent for file in place.rglob(LOSSES))
         for start in range(0, len(found), _MOST_CURVES):
@@ -158,7 +163,9 @@ def _colorings(folder: Path, options: ReportOptions) -> Section:
 
 def _molecules(folder: Path, options: ReportOptions) -> Section:
     from catnf.molecules import sample_molecules
+    from catnf.tasks.molecules.chemistry import rdkit
 
+    rdkit()  # refuses before any work where it is missing
     model = load(MOLECULES)
     molecules = options.drawn or sample_molecules(options.molecules, model)
     drawn = molecule_grid(folder / "molecules.png", model, molecules)
