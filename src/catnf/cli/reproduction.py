@@ -61,7 +61,7 @@ def reproduce(
     from catnf.reference import load_paper
     from catnf.reporting.grid import markdown_page
     from catnf.reporting.page import tables_page
-    from catnf.reporting.reproduction import BLOCKS, compare, experiments, grid
+    from catnf.reporting.reproduction import BLOCKS, Here, compare, experiments, grid
     from catnf.storage import make_folder, write_text
 
     _check_options(training, stored, budget, seeds, overrides, runs)
@@ -86,9 +86,10 @@ def reproduce(
     for block in blocks:
         if not names[block.data]:
             continue
-        lines = compare(block, names[block.data], paper, ours, found.results)
-        why = {name: reason for name, reason in found.why.items() if name in names[block.data]}
-        grids.append(grid(block, lines, paper, ours, why, _notes(lines, options, plan if training else None)))
+        lines = compare(block, names[block.data], paper, ours, found.results, others=not only)
+        notes = _notes(lines, options, plan if training else None)
+        here = Here(found.results, found.why, notes, training)
+        grids.append(grid(block, lines, paper, ours, here))
         told += [asdict(line) for line in lines]
     if as_json:
         print(json.dumps({"table": table, "paper": paper.source, "lines": told, "why": found.why}))
@@ -194,7 +195,7 @@ def _notes(lines: list[Line], options: MeasuringOptions, plan: TrainingPlan | No
         time = "all steps" if plan.budget is None else f"{plan.budget:g} s"
         changed = f", with {' '.join(plan.overrides)}" if plan.overrides else ""
         told += f"; trained from scratch for {time}{changed}"
-    return [*notes, f"{told}. Ours has more draws, which make the bound tighter, and more examples."]
+    return [*notes, f"{told}. Draws of ours are in results/; more of them make the bound tighter."]
 
 
 def _show(grids: list[Grid]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from catnf.reference import Paper, PaperRow, Result, Results
 from catnf.reporting.grid import Grid
@@ -72,6 +72,23 @@ class Line:
     here: Measured | None
 
 
+@dataclass(frozen=True)
+class Here:
+    """What was measured just now.
+
+    Attributes:
+        results: by experiment.
+        why: reasons why an experiment, or a part of it, was not measured.
+        notes: sentences on how it was measured.
+        trained: whether the models were trained here, too.
+    """
+
+    results: Results = field(default_factory=Results)
+    why: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    trained: bool = False
+
+
 _BITS = Figure("bits_per_variable", "bits per variable", 4)
 _VALID = Figure("validity", "valid samples")
 _NODE = Figure("bits_per_node", "bits per node", 3)
@@ -82,6 +99,7 @@ _MOLECULE = (
     Figure("novelty", "novel"),
     Figure("reconstruction", "reconstructed"),
     _NODE,
+    Figure("fcd", "FCD", 2),
 )
 _COLORED = (Figure("validity", "valid colorings"), _NODE)
 _CHARACTERS = (
@@ -131,14 +149,25 @@ def experiments(block: Block, known: Sequence[str], paper: Paper) -> list[str]:
     return [name for name in named if name in there] + sorted(there.difference(named))
 
 
-def compare(block: Block, names: Sequence[str], paper: Paper, ours: Results, here: Results) -> list[Line]:
-    """All lines of a block; figures that neither the paper nor we have are left out."""
+def compare(
+    block: Block, names: Sequence[str], paper: Paper, ours: Results, here: Results, others: bool = True
+) -> list[Line]:
+    """All lines of a block; figures that neither the paper nor we have are left out.
+
+    Args:
+        block: the data set.
+        names: experiments.
+        paper: the paper's figures.
+        ours: results measured earlier.
+        here: and just now.
+        others: whether to end with those rows of the paper that are no experiments of ours.
+    """
     lines = []
     for name in names:
         row = paper.rows.get(name)
         model = name.rsplit("/", 1)[1]
         lines += _lines(block, name, block.models.get(model, model), row, ours.get(name), here.get(name))
-    for row in paper.others.get(block.data, ()):
+    for row in paper.others.get(block.data, ()) if others else ():
         lines += _lines(block, None, f"{row.name} (the paper's)", row, None, None)
     return lines
 
@@ -183,24 +212,8 @@ def measured(result: Result | None, metric: str) -> Measured | None:
     )
 
 
-def grid(
-    block: Block,
-    lines: Sequence[Line],
-    paper: Paper,
-    ours: Results,
-    why: Mapping[str, str],
-    notes: Sequence[str],
-) -> Grid:
-    """A block as a table.
-
-    Args:
-        block: the data set.
-        lines: from `compare`.
-        paper: where the paper's figures come from.
-        ours: results measured earlier.
-        why: reasons why an experiment was not measured here.
-        notes: sentences on what was measured here.
-    """
+def grid(block: Block, lines: Sequence[Line], paper: Paper, ours: Results, here: Here) -> Grid:
+    """A block as a table of the lines that `compare` gave."""
     head = ["model", "figure", "paper", "ours", "n", "trained", "here", "n here", "time here"]
     shown = head if any(line.here for line in lines) else head[:6]
     rows, before = [], ""
@@ -208,15 +221,32 @@ def grid(
         first = line.model != before
         row = [line.model if first else "", line.figure.words, _paper(line), _value(line.figure, line.ours)]
         row += [_count(line.ours), _trained(line.ours) if first else ""]
-        row += [_value(line.figure, line.here), _count(line.here), _spent(line.here) if first else ""]
+        row += [
+            _value(line.figure, line.here),
+            _count(line.here),
+            _spent(line.here, here.trained) if first else "",
+        ]
         rows.append(row[: len(shown)])
         before = line.model
-    places = {paper.rows[name].table for line in lines if (name := line.experiment) and name in paper.rows}
-    told = [f"Paper: {'; '.join(sorted(places))}." if places else "The paper has no such data."]
+    told = _places(block, lines, paper)
     best = _optimum(block, ours)
     if best is not None:
         told.append(f"No model can need fewer than {best:.4f} bits per variable.")
-    return Grid(shown, rows, block.title, [*told, *notes, *dict.fromkeys(why.values())])
+    names = {line.experiment for line in lines}
+    why = [reason for name, reason in here.why.items() if name in names]
+    return Grid(shown, rows, block.title, [*told, *here.notes, *why])
+
+
+def _places(block: Block, lines: Sequence[Line], paper: Paper) -> list[str]:
+    """Where in the paper its figures are."""
+    names = [line.experiment for line in lines if line.experiment]
+    places = {paper.rows[name].table for name in names if name in paper.rows}
+    if any(line.experiment is None for line in lines):
+        places |= {row.table for row in paper.others[block.data]}
+    if places:
+        return [f"Paper: {'; '.join(sorted(places))}."]
+    known = any(name.rsplit("/", 1)[0] == block.data for name in paper.rows)
+    return [] if known else ["The paper has no such data."]
 
 
 def _optimum(block: Block, ours: Results) -> float | None:
@@ -251,5 +281,9 @@ def _trained(found: Measured | None) -> str:
     return f"{found.trained_seconds:,.0f} s, {found.trained_on or 'unknown hardware'}"
 
 
-def _spent(found: Measured | None) -> str:
-    return "" if found is None or found.seconds is None else f"{found.seconds:,.0f} s"
+def _spent(found: Measured | None, trained: bool) -> str:
+    """Seconds that measuring took, behind those of training where that was here."""
+    if found is None or found.seconds is None:
+        return ""
+    before = f"{found.trained_seconds:,.0f} s + " if trained and found.trained_seconds is not None else ""
+    return f"{before}{found.seconds:,.0f} s"

@@ -6,7 +6,7 @@ from catnf.experiments import experiment_names
 from catnf.reference import Paper, Results
 from catnf.reporting.grid import Grid
 from catnf.reporting.page import Section, paragraphs, table
-from catnf.reporting.reproduction import BLOCKS, compare, experiments, grid
+from catnf.reporting.reproduction import BLOCKS, Here, compare, experiments, grid
 from catnf.reporting.tables import anomalies_table, comparison_table, scale_table, speed_table
 
 TITLES = {
@@ -42,7 +42,7 @@ def paper_section(name: str, results: Results, paper: Paper) -> Section:
     known = [*experiment_names(), *results]
     for block in BLOCKS[name]:
         lines = compare(block, experiments(block, known, paper), paper, results, Results())
-        parts.append(table(grid(block, lines, paper, results, {}, ())))
+        parts.append(table(grid(block, lines, paper, results, Here())))
     note = (
         "± is the paper's standard deviation over seeds, and half of our 95 % interval over examples; n is "
         "how many examples or samples are behind a figure."
