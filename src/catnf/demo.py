@@ -64,7 +64,7 @@ def run_demo(output: Path, seconds: float) -> Path:
     options = ReportOptions(drawn=molecules, mixture=run, first=first)
     left_out = write_report(page, options, lambda text: console.print(f"   {text}"))
     for sentence in left_out:
-        console.print(f"   {sentence}", markup=False)
+        console.print(f"   Left out. {sentence}", markup=False)
     console.print(f"[bold]5. Look[/] at {page.resolve()}", soft_wrap=True)
     return page
 

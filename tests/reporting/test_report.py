@@ -136,7 +136,7 @@ def test_what_has_no_source_is_left_out_with_one_sentence(
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     page = tmp_path / "report.html"
     left_out = write_report(page, ReportOptions(results=Results(), encodings=()))
-    titles = {sentence.split(" is left out: ")[0]: sentence for sentence in left_out}
+    titles = {sentence.split(": ")[0]: sentence for sentence in left_out}
     assert {
         "Encodings",
         "Loss curves",

@@ -109,7 +109,7 @@ def project_report(output: Path, runs: list[Path], results: Path | None, as_json
     options = ReportOptions(_stored(results), runs=runs)
     left_out = write_report(output, options, messages.print)
     for sentence in left_out:
-        messages.print(sentence)
+        messages.print(f"Left out. {sentence}")
     print(json.dumps({"output": str(output), "left_out": left_out}) if as_json else output)
 
 

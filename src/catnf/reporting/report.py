@@ -80,9 +80,9 @@ def write_report(path: Path, options: ReportOptions, tell: Tell = lambda text: N
         try:
             sections.append(make())
         except CatnfError as error:
-            left_out.append(f"{title} is left out: {error}")
+            left_out.append(f"{title}: {error}")
         except KeyError as error:
-            left_out.append(f"{title} is left out: there is no result {error.args[0]}.")
+            left_out.append(f"{title}: There is no result {error.args[0]}.")
 
     results, paper = options.results, options.paper
     with TemporaryDirectory() as name:
@@ -119,7 +119,7 @@ def write_report(path: Path, options: ReportOptions, tell: Tell = lambda text: N
 
 def _encodings(folder: Path, options: ReportOptions, trained: dict[str, Path]) -> Section:
     if not options.encodings:
-        raise InputError("none are asked for.")
+        raise InputError("None are asked for.")
     parts = [
         paragraphs(
             "Small flows that shuffle a few categories, trained just now. Left: where every category "
@@ -151,7 +151,7 @@ def _curves(folder: Path, options: ReportOptions, trained: Mapping[str, Path]) -
             image = draw_curves(folder / f"curves-{len(parts)}.png", some)
             parts.append(picture(image, f"loss curves of {', '.join(some)}", f"Runs of {place}.", wide=True))
     if not parts:
-        raise InputError("there are no loss records; give folders of runs with --runs.")
+        raise InputError("There are no loss records; give folders of runs with --runs.")
     return Section("losses", "Loss curves", "\n".join(parts))
 
 
@@ -187,7 +187,7 @@ def _distributions(folder: Path, results: Results) -> Section:
         if distances is not None:
             parts.append(table(distances))
     if not parts:
-        raise InputError("nobody measured any.")
+        raise InputError("Nobody measured any.")
     return Section("distributions", "Distributions beside the data's", "\n".join(parts))
 
 
@@ -196,7 +196,7 @@ def _texts() -> Section:
 
     names = [name for name in bundled_names() if name.startswith("text/")]
     if not names:
-        raise InputError("no model of texts is bundled.")
+        raise InputError("No model of texts is bundled.")
     parts = []
     for name in names:
         written = sample_texts(3, name, seed=0)
