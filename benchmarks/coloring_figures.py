@@ -8,22 +8,14 @@ The first model's samples are drawn; all are compared. Graphs are those of the t
 from __future__ import annotations
 
 import argparse
-from collections.abc import Hashable, Mapping
 from pathlib import Path
 
-import networkx as nx
 import torch
 
 from catnf.context import GraphContext
 from catnf.fitted import load
-from catnf.tasks.coloring.drawing import draw_colorings, draw_validity
-
-
-def as_graph(ctx: GraphContext, index: int) -> nx.Graph:
-    """One graph of a context, without its padding."""
-    assert ctx.mask is not None
-    nodes = int(ctx.mask[index].sum())
-    return nx.from_numpy_array(ctx.edges[index, :nodes, :nodes].numpy())
+from catnf.reporting.drawn import draw_examples
+from catnf.tasks.coloring.drawing import draw_validity
 
 
 def main(folder: Path, names: list[str], graphs: int) -> None:
@@ -48,17 +40,6 @@ def main(folder: Path, names: list[str], graphs: int) -> None:
     sizes = first.counts(torch.zeros(1))
     densities = first.edges.flatten(1).sum(1) / (sizes * (sizes - 1))
     draw_validity(folder / "validity.png", valid, sizes, densities)
-
-
-def draw_examples(path: Path, x: torch.Tensor, ctx: GraphContext, valid: torch.Tensor) -> None:
-    """Draw three valid samples and, where there is one, a failure."""
-    shown = [*valid.nonzero().flatten()[:3].tolist(), *(~valid).nonzero().flatten()[:1].tolist()]
-    pictures: dict[str, tuple[nx.Graph, Mapping[Hashable, int]]] = {}
-    for letter, index in zip("abcd", shown, strict=False):
-        graph = as_graph(ctx, index)
-        title = f"({letter}) {len(graph)} nodes, {'valid' if valid[index] else 'with conflicts'}"
-        pictures[title] = (graph, dict(enumerate(x[index].tolist())))
-    draw_colorings(path, pictures)
 
 
 if __name__ == "__main__":

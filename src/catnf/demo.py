@@ -1,21 +1,23 @@
-"""A tour in two minutes on a CPU: train, compare with the optimum, sample, and write a page."""
+"""A tour in minutes on a CPU: train, compare with the optimum, sample, and write the report."""
 
 from __future__ import annotations
 
-import base64
-import html
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from catnf.drawing import encoding_picture
 from catnf.errors import MissingDependencyError
 from catnf.evaluation import Evaluation, EvaluationOptions, evaluate
 from catnf.experiments import load_experiment
 from catnf.fitted import FittedModel, bundled_names, load
-from catnf.models import CategoricalFlow
-from catnf.storage import write_text
+from catnf.reporting.grid import Grid
+from catnf.reporting.page import Section, paragraphs, picture, table
+from catnf.reporting.report import ReportOptions, write_report
 from catnf.training.run import RunOptions, train
+
+if TYPE_CHECKING:
+    from catnf.molecules import SampledMolecule
 
 SMALL = (
     "name=a small flow on sets of 6",
@@ -31,7 +33,7 @@ SMALL = (
     "training.average=0.99",
 )
 BUNDLED = "sets/shuffling/mixture"
-MOLECULES = 40
+MOLECULES = 128
 
 
 def run_demo(output: Path, seconds: float) -> Path:
@@ -46,22 +48,24 @@ def run_demo(output: Path, seconds: float) -> Path:
     run = output / "run"
     train(experiment, RunOptions(run, device="cpu", max_time=seconds, restart=True))
     fitted = load(run)
-    measured = evaluate(fitted, EvaluationOptions(examples=256, samples=100, generated=1000))
+    measured = evaluate(fitted, EvaluationOptions(examples=256, samples=50, generated=1000))
     bits, best = measured.metrics["bits_per_variable"], measured.metrics["optimum"]
     console.print(
         f"   It needs [bold]{bits:.4f}[/] bits (importance-weighted, {measured.n['draws']} draws), "
         f"{bits - best:.4f} above the optimum; {measured.metrics['validity']:.1%} of its samples are valid."
     )
     samples = _bundled_samples(console)
-    grid = _molecules(console, output / "molecules.png")
-    assert isinstance(fitted.model, CategoricalFlow)
-    picture = encoding_picture(output / "encoding.png", fitted.model.encoding)
-    page = output / "index.html"
-    write_text(page, _page(fitted, measured, run / "loss.png", picture, samples, grid))
+    molecules = _molecules(console)
     console.print(
-        f"[bold]4. Look[/] at the loss curve, the learned encoding and what was drawn: {page.resolve()}",
-        soft_wrap=True,
+        "[bold]4. Writing[/] every table of the project, with pictures of what models learn and draw:"
     )
+    page = output / "report.html"
+    first = _section(fitted, measured, run / "loss.png", samples)
+    options = ReportOptions(drawn=molecules, mixture=run, first=first)
+    left_out = write_report(page, options, lambda text: console.print(f"   {text}"))
+    for sentence in left_out:
+        console.print(f"   Left out. {sentence}", markup=False)
+    console.print(f"[bold]5. Look[/] at {page.resolve()}", soft_wrap=True)
     return page
 
 
@@ -78,72 +82,35 @@ def _bundled_samples(console: Console) -> list[list[int]]:
     return drawn[:8].tolist()
 
 
-def _molecules(console: Console, path: Path) -> Path | None:
-    """Draw molecules of the bundled model; `None` where RDKit is missing."""
-    from catnf.molecules import DEFAULT_MODEL, molecule_model, sample_molecules
-    from catnf.sampling import molecule_task
-    from catnf.tasks.molecules.drawing import draw_graphs
+def _molecules(console: Console) -> list[SampledMolecule]:
+    """Molecules of the bundled model; none where RDKit is missing."""
+    from catnf.molecules import DEFAULT_MODEL, sample_molecules
 
-    model = molecule_model(None)
     try:
-        drawn = sample_molecules(MOLECULES, model)
+        drawn = sample_molecules(MOLECULES)
     except MissingDependencyError as missing:
         console.print(f"[bold]3. No molecules[/] without RDKit: {missing}")
-        return None
+        return []
     share = sum(molecule.valid for molecule in drawn) / len(drawn)
-    legends = [f"{molecule.bits_per_node:.2f} bits/atom" for molecule in drawn]
-    graphs = [molecule.graph for molecule in drawn]
-    draw_graphs(path, graphs, molecule_task(model).vocabulary, legends)
     example = next((one.smiles for one in drawn if one.valid), "none")
     console.print(
         f"[bold]3. Drawing[/] {MOLECULES} molecules from the bundled {DEFAULT_MODEL}: {share:.1%} of them "
         f"are valid, for instance\n   {example}"
     )
-    return path
+    return drawn
 
 
-def _page(
-    fitted: FittedModel,
-    measured: Evaluation,
-    curve: Path,
-    picture: Path,
-    samples: list[list[int]],
-    grid: Path | None,
-) -> str:
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{value:.4f}</td></tr>"
-        for name, value in measured.metrics.items()
-    )
-    drawn = "\n".join(" ".join(f"{value:2d}" for value in row) for row in samples)
-    bundled = f"<h2>Sets drawn from {BUNDLED}</h2><pre>{drawn}</pre>" if samples else ""
-    molecules = (
-        ""
-        if grid is None
-        else f"""<h2>Molecules, drawn just now</h2>
-<img alt="a grid of molecules" src="{_inline(grid)}">"""
-    )
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>catnf demo</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
-img {{ max-width: 100% }} td {{ padding: .2rem 1.5rem .2rem 0; border-bottom: 1px solid #ddd }}
-pre {{ background: #f5f5f5; padding: 1rem; overflow-x: auto }}
-</style></head><body>
-<h1>A categorical normalizing flow, trained just now</h1>
-<p>{fitted.provenance["steps"]} steps in {fitted.provenance["seconds"]} s on
-{html.escape(str(fitted.provenance["hardware"]))}.</p>
-<table>{rows}</table>
-<h2>Loss</h2><img alt="bits per variable against training steps" src="{_inline(curve)}">
-<h2>The learned encoding</h2>
-<p>Left: where each category lives in the two latent channels. Right: the category that the decoder reads
-at every point; inside the lines it is more than 95 % sure.</p>
-<img alt="densities per category and the decoder's partition" src="{_inline(picture)}">
-{bundled}
-{molecules}
-</body></html>
-"""
-
-
-def _inline(image: Path) -> str:
-    return "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()
+def _section(fitted: FittedModel, measured: Evaluation, curve: Path, samples: list[list[int]]) -> Section:
+    told = fitted.provenance
+    rows = [[name, f"{value:.4f}"] for name, value in measured.metrics.items()]
+    parts = [
+        paragraphs(
+            f"{fitted.experiment.name}: {told['steps']} steps in {told['seconds']} s on {told['hardware']}."
+        ),
+        table(Grid(["figure", "value"], rows)),
+        picture(curve, "bits per variable against training steps"),
+    ]
+    if samples:
+        drawn = "\n".join(" ".join(f"{value:2d}" for value in row) for row in samples)
+        parts.append(f"<h3>Sets drawn from {BUNDLED}</h3><pre>{drawn}</pre>")
+    return Section("demo", "Trained just now", "\n".join(parts))

@@ -21,7 +21,7 @@ from catnf.errors import CatnfError, InputError
 try:
     from typer import TyperException as UsageError
 except ImportError:  # older releases raise click's own
-    from click import ClickException as UsageError  # type: ignore[no-redef,import-not-found,unused-ignore]
+    from click import ClickException as UsageError  # type: ignore[no-redef,assignment,import-not-found,unused-ignore]
 
 app = typer.Typer(
     help="Normalizing flows on categorical data.",

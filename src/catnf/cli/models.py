@@ -268,7 +268,7 @@ def demo(
     ),
     seconds: Annotated[float, typer.Option(help="Time to train.")] = 75.0,
 ) -> None:
-    """Train a small flow, compare it with the exact optimum, sample, and write a page."""
+    """Train a small flow, compare it with the exact optimum, sample, and write the report."""
     from catnf.demo import run_demo
 
     run_demo(output, seconds)

@@ -91,24 +91,46 @@ def fit(
 
 @app.command()
 def report(
-    model: Annotated[Path, typer.Argument(help="What `catnf fit` wrote.")],
-    file: Annotated[Path, typer.Argument(help="Real rows, best others than were fitted: .csv, .parquet.")],
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="What `catnf fit` wrote; without it, the page is of the whole project."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Real rows, best others than were fitted: .csv, .parquet.")
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="HTML file.")] = Path("report.html"),
+    runs: Annotated[
+        list[Path] | None,
+        typer.Option(help="Of the whole project: folder of runs whose losses are drawn; repeatable."),
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Of the whole project: folder of results; default: the package's.")
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="Column to predict; default: the last categorical one.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the synthetic rows.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare synthetic rows with real ones, and write a page about it."""
+    """Write a page that compares synthetic with real rows or, without a model, one of the whole project."""
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"The output is {output}; give a name that ends in .html.")
+    if model is None:
+        from catnf.cli.reproduction import project_report
+
+        if target is not None:
+            raise InputError(f"--target {target} is for a model of a table; give it, or leave --target out.")
+        return project_report(output, runs or [], results, as_json)
+    if file is None:
+        raise InputError(f"A report on {model} needs real rows to compare with; give a table after it.")
+    if runs or results:
+        raise InputError("--runs and --results are for the page of the whole project; leave them out.")
     from catnf.storage import write_text
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.frames import read_table
     from catnf.tabular.page import report_page
     from catnf.tabular.report import make_report
 
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"The output is {output}; give a name that ends in .html.")
     flow = CategoricalFlow.load(model)
     frame = read_table(file)
     messages.print("Comparing synthetic with real rows ...")

@@ -66,6 +66,7 @@ class Measuring:
     split: Split = "validation"  # the held-out data that they are compared with
     device: torch.device | str = "cpu"  # where networks and large products are computed
     workers: int = 1  # processes; several only where the main module can be imported again
+    thorough: bool = True  # also what takes minutes, such as distances from held-out data
     progress: Callable[[str, int, int], None] = lambda stage, done, total: None  # may take minutes
 
     def stage(self, name: str, total: int) -> Callable[[int], None]:

@@ -1,0 +1,223 @@
+"""The tables of README.md and of the report, from results and nothing else."""
+
+from __future__ import annotations
+
+from catnf.reference import Paper, Result, Results
+from catnf.reporting.grid import Grid
+
+NOT_MEASURED = "not measured"
+
+MODELS = {
+    "mixture": "CNF, mixture encoding",
+    "linear": "CNF, linear flows",
+    "variational": "CNF, variational encoding",
+    "latent": "Latent NF",
+    "dequantization": "variational dequantization",
+    "discrete": "Discrete NF",
+}
+COLORINGS = {
+    "graphcnf-rounds": "GraphCNF, nodes in rounds (ours)",
+    "graphcnf-rounds-slim": "the same, a seventh of its weights (ours)",
+    "graphcnf": "GraphCNF, mixture couplings",
+    "graphcnf-affine": "GraphCNF, affine couplings",
+    "rnn-largest-first": "autoregressive, largest first",
+    "rnn-random": "autoregressive, random order",
+    "rnn-smallest-first": "autoregressive, smallest first",
+    "vae": "variational auto-encoder",
+}
+MOLECULES = {
+    "zinc250k/graphcnf": "Zinc250k, GraphCNF",
+    "zinc250k/growth": "Zinc250k, atom by atom (ours)",
+    "zinc250k/growth-small": "Zinc250k, atom by atom, trained on a CPU (ours)",
+    "zinc250k/graphcnf-charged": "Zinc250k with charges, GraphCNF",
+    "zinc250k/growth-charged": "Zinc250k with charges, atom by atom (ours)",
+    "moses/graphcnf": "MOSES, GraphCNF",
+    "moses/growth": "MOSES, atom by atom (ours)",
+    "moses/growth-small": "MOSES, atom by atom, trained on a CPU (ours)",
+}
+TABLES = {
+    "mixture": "CNF, mixture encoding",
+    "latent": "Latent NF",
+    "dequantization": "variational dequantization",
+}
+TEXTS = {
+    "mixture": "CNF, mixture encoding",
+    "mixture-free": "CNF, mixture encoding, places found by itself",
+    "lstm": "LSTM language model",
+    "latent": "Latent NF",
+    "transformer": "CNF, transformer (ours)",
+    "parallel": "CNF, whole windows at once (ours)",
+}
+COMPARED = {
+    "catnf": "catnf",
+    "ctgan": "CTGAN",
+    "tvae": "TVAE",
+    "bayesian-network": "Bayesian network (pgmpy)",
+    "forest": "adversarial forest (arfpy)",
+    "independent": "independent columns",
+    "real": "the fitted rows themselves",
+}
+SPEEDS = {
+    "sets-h200": "sets, one NVIDIA H200",
+    "sets-cpu": "sets, 2 CPU cores",
+    "coloring-small-h200": "small colorings, one NVIDIA H200",
+    "coloring-large-h200": "large colorings, one NVIDIA H200",
+}
+
+
+def sets_table(results: Results, paper: Paper) -> Grid:
+    """Set modelling, our numbers beside the paper's."""
+    rows = []
+    for model, name in MODELS.items():
+        cells = [name]
+        for data in ("shuffling", "summation"):
+            experiment = f"sets/{data}/{model}"
+            theirs = paper.rows[experiment].metrics["bits_per_variable"]
+            cells += [_our_bits(results.get(experiment)), f"{theirs:.2f}"]
+        rows.append(cells)
+    return Grid(["bits per variable (valid samples)", "shuffling", "paper", "summation", "paper"], rows)
+
+
+def colorings_table(results: Results, paper: Paper) -> Grid:
+    """Graph coloring, our numbers beside the paper's."""
+    rows = []
+    for model, name in COLORINGS.items():
+        cells = [name]
+        for size in ("small", "large"):
+            experiment = f"coloring/{size}/{model}"
+            cells.append(_our_coloring(results.get(experiment)))
+            theirs = paper.rows[experiment].metrics if experiment in paper.rows else None
+            cells.append(f"{theirs['validity']:.1%} / {theirs['bits_per_node']:.2f}" if theirs else "–")
+        rows.append(cells)
+    return Grid(["valid colorings / bits per node", "small", "paper", "large", "paper"], rows)
+
+
+def molecules_table(results: Results, paper: Paper) -> Grid:
+    """Molecules, our numbers and below them the paper's."""
+    shares = ("validity", "validity_largest", "uniqueness", "novelty", "reconstruction")
+    heads = ["valid", "largest part valid", "unique", "novel", "reconstructed", "bits per node", "FCD"]
+    rows = []
+    for model, name in MOLECULES.items():
+        experiment = f"molecules/{model}"
+        found = {name: results[experiment]["metrics"]} if experiment in results else {}
+        if experiment in paper.rows:
+            found[f"{name}, the paper"] = paper.rows[experiment].metrics
+        for title, metrics in found.items():
+            cells = [f"{metrics[key]:.1%}" if key in metrics else "–" for key in shares]
+            distance = f"{metrics['fcd']:.1f}" if "fcd" in metrics else "–"
+            rows.append([title, *cells, f"{metrics['bits_per_node']:.2f}", distance])
+    return Grid(["molecules", *heads], rows)
+
+
+def credit_table(results: Results, paper: Paper) -> Grid:
+    """The credit data, our numbers beside the paper's and those of independent columns."""
+    rows = []
+    for model, name in TABLES.items():
+        experiment = f"table/credit/{model}"
+        theirs = f"{paper.rows[experiment].metrics['bits_per_variable']:.2f}"
+        result = results.get(experiment)
+        if result is None:
+            rows.append([name, "not yet measured", "", theirs])
+            continue
+        each = ", ".join(f"{run['metrics']['bits_per_variable']:.3f}" for run in result["runs"])
+        low, high = result["intervals"]["bits_per_variable"]
+        mean = f"{result['metrics']['bits_per_variable']:.3f} ± {(high - low) / 2:.3f}"
+        rows.append([name, mean, each, theirs])
+    alone = results.get("table/credit/independent")
+    if alone is not None:
+        bits = alone["metrics"]["bits_per_variable"]
+        rows.append(["independent columns", f"{bits:.3f}", "", "not given"])
+    return Grid(["credit risk, bits per variable", "mean of the seeds", "every seed", "paper"], rows)
+
+
+def comparison_table(results: Results) -> Grid:
+    """Tools that make synthetic rows, side by side."""
+    heads = ["pair error", "shape error", "F1", "detection", "bits per row", "fit", "sampling"]
+    figures = ("pair_error", "shape_error", "f1", "detection_auc")
+    rows = []
+    for data in ("car", "credit", "adult"):
+        for tool, name in COMPARED.items():
+            result = results.get(f"table/comparison/{data}/{tool}")
+            if result is None:
+                rows.append([f"{data}: {name}", NOT_MEASURED, *[""] * 6])
+                continue
+            metrics, seeds = result["metrics"], len(result["seeds"])
+            title = f"{data}: {name}" + (f", {seeds} seeds" if seeds > 1 else "")
+            cells = [f"{metrics[figure]:.3f}" for figure in figures]
+            cells.append(f"{metrics['bits_per_row']:.2f}" if "bits_per_row" in metrics else "–")
+            for figure in ("fit_processor_seconds", "sample_processor_seconds"):
+                cells.append(f"{metrics[figure]:.1f} s" if figure in metrics else "–")
+            rows.append([title, *cells])
+    return Grid(["", *heads], rows)
+
+
+def anomalies_table(results: Results) -> Grid:
+    """Shuffled rows, found by likelihood and by an isolation forest."""
+    result = results["table/anomalies"]
+    metrics = result["metrics"]
+    rows = []
+    for name in ("made", "car"):
+        found = (metrics[f"{name}_roc_auc"], metrics[f"{name}_roc_auc_isolation_forest"])
+        rows.append([f"{name}, {result['n'][name]:,} rows", *(f"{value:.3f}" for value in found)])
+    return Grid([f"area under the curve, {_seeds(result)}", "likelihood", "isolation forest"], rows)
+
+
+def scale_table(results: Results) -> Grid:
+    """What fitting costs as rows get more."""
+    rows = []
+    for run in results["table/scale"]["runs"]:
+        cells = [f"{run['rows']:,}", f"{run['reading_seconds_per_million_rows']:.0f} s"]
+        # Processor time is known of the whole; training has as much of it as of the wall time.
+        share = run["training_seconds"] / run["fit_seconds"]
+        cells.append(f"{share * run['processor_milliseconds_per_step']:.0f} ms")
+        rows.append([*cells, f"{run['peak_gigabytes']:.1f} GB"])
+    return Grid(["rows", "reading, per million rows", "a training step", "most memory"], rows)
+
+
+def speed_table(results: Results) -> Grid:
+    """Milliseconds of a training step and of sampling, ours and those of the authors' code."""
+    authors = [row for name in ("authors", "authors-coloring") for row in results[f"bench/{name}"]["rows"]]
+    rows = []
+    for (name, title), theirs in zip(SPEEDS.items(), authors, strict=True):
+        ours = results[f"bench/{name}"]
+        assert ours["n"] == theirs["n"], f"{name}: batches differ"
+        cells = [title, str(ours["n"])]
+        for metric in ("train_step_ms", "sample_ms"):
+            cells += [f"{ours['metrics'][metric]:.3g} ms", f"{theirs['metrics'][metric]} ms"]
+        rows.append(cells)
+    return Grid(["", "batch", "training step", "authors' code", "sampling", "authors' code"], rows)
+
+
+def readme_tables(results: Results, paper: Paper) -> dict[str, Grid]:
+    """All tables of README.md by the names of their places."""
+    return {
+        "results": sets_table(results, paper),
+        "colorings": colorings_table(results, paper),
+        "molecules": molecules_table(results, paper),
+        "tables": credit_table(results, paper),
+        "comparison": comparison_table(results),
+        "anomalies": anomalies_table(results),
+        "scale": scale_table(results),
+        "speed": speed_table(results),
+    }
+
+
+def _our_bits(result: Result | None) -> str:
+    if result is None:
+        return "not yet measured"
+    low, high = result["intervals"]["bits_per_variable"]
+    metrics = result["metrics"]
+    value = f"{metrics['bits_per_variable']:.4f} ± {(high - low) / 2:.4f}"
+    return f"{value} ({metrics['validity']:.1%}), {_seeds(result)}"
+
+
+def _our_coloring(result: Result | None) -> str:
+    if result is None:
+        return "–"
+    metrics, (low, high) = result["metrics"], result["intervals"]["validity"]
+    return f"{metrics['validity']:.1%} ± {(high - low) / 2:.1%} / {metrics['bits_per_node']:.3f}"
+
+
+def _seeds(result: Result) -> str:
+    count = len(result["seeds"])
+    return f"{count} seed{'s' if count > 1 else ''}"
