@@ -60,17 +60,29 @@ class NumericFlow(nn.Module):
         self.biases = nn.Parameter(start.flatten().repeat(self.columns, 1))
 
     def log_prob(
-        self, x: Tensor, numbers: Tensor, present: Tensor, generator: torch.Generator | None
+        self,
+        x: Tensor,
+        numbers: Tensor,
+        present: Tensor,
+        generator: torch.Generator | None,
+        known: Tensor | None = None,
     ) -> Tensor:
-        """One draw of a bound of `log p(numbers | x)`, `[batch]`; of integers and of orders."""
+        """One draw of a bound of `log p(numbers | x)`, `[batch]`; of integers and of orders.
+
+        Args:
+            x: categories, `[batch, elements]`.
+            numbers: centred and scaled, `[batch, columns]`.
+            present: which of them are there, `[batch, columns]`.
+            generator: source of the draws.
+            known: which categories are, `[batch, elements]`; `None` for all.
+        """
         t = numbers + self.widths * torch.rand(numbers.shape, generator=generator, device=numbers.device)
         t = torch.where(present, t, torch.zeros_like(t))
         z = torch.asinh(t)
         turns = draw_turns(len(z), self.columns, generator, z.device)
-        known = self._known(x)
         own = self.network.offers(self._contents(z))
-        visible = self._visible(seen_before(turns) & present.unsqueeze(1))
-        state = self.network(torch.cat([known, own], dim=1), visible)
+        visible = self._visible(seen_before(turns) & present.unsqueeze(1), known)
+        state = self.network(torch.cat([self._known(x), own], dim=1), visible)
         parameters = torch.einsum("bnh,nhm->bnm", state.to(z.dtype), self.output) + self.biases
         logits, means, log_scales = parameters.unflatten(-1, (3, self.mixtures)).unbind(-2)
         log_scales = _bounded(log_scales)
@@ -116,9 +128,11 @@ class NumericFlow(nn.Module):
         seen = torch.cat([z.unsqueeze(-1).clamp(-4.0, 4.0), steps], dim=-1)
         return torch.einsum("bns,nsh->bnh", seen, self.content) + self.content_bias
 
-    def _visible(self, numbers: Tensor) -> Tensor:
-        """`numbers: [batch, predicted, columns]` with all categories before them."""
-        return F.pad(numbers, (self.elements, 0), value=True)
+    def _visible(self, numbers: Tensor, known: Tensor | None = None) -> Tensor:
+        """`numbers: [batch, predicted, columns]` with the known categories before them, by default all."""
+        if known is None:
+            return F.pad(numbers, (self.elements, 0), value=True)
+        return torch.cat([known.unsqueeze(1).expand(-1, numbers.shape[1], -1), numbers], dim=2)
 
 
 def _bounded(log_scales: Tensor) -> Tensor:

@@ -23,7 +23,8 @@ from catnf.nets.any_order import draw_turns
 class ColumnFlow(CategoricalFlow):
     """A flow over columns that take turns in an order of their own for every row and every draw.
 
-    The likelihood is an average over orders, so that no column comes first.
+    The likelihood is an average over orders, so that no column comes first. Cells that the context masks are
+    not known: the likelihood is that of the others.
 
     Args:
         encoding: maps categories to latents and back.
@@ -40,8 +41,10 @@ class ColumnFlow(CategoricalFlow):
         turns = ctx.turns if isinstance(ctx, ColumnContext) else None
         if turns is None:
             turns = draw_turns(ctx.batch, ctx.elements, generator, self.device)
+        if ctx.mask is not None:  # what is not known comes last, where nothing sees it
+            turns = torch.where(ctx.mask, turns, turns + ctx.elements).argsort(1).argsort(1)
         anchors = (self.encoding.means, self.encoding.log_scales)
-        return ColumnContext(ctx.batch, ctx.elements, turns=turns, anchors=anchors)
+        return ColumnContext(ctx.batch, ctx.elements, ctx.mask, turns=turns, anchors=anchors)
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         own = self.prepare(ctx, generator)
@@ -57,7 +60,7 @@ class ColumnFlow(CategoricalFlow):
         """
         own = self.prepare(ctx, generator)
         weights = self.flow.log_weights(x.long(), own)
-        value = weights.gather(-1, x.long().unsqueeze(-1)).squeeze(-1).sum(1)
+        value = own.total(weights.gather(-1, x.long().unsqueeze(-1)).squeeze(-1))
         return Bound(value, torch.zeros_like(value))
 
     @torch.no_grad()
@@ -121,14 +124,14 @@ class TableFlow(Model):
     ) -> Bound:
         assert isinstance(ctx, TableContext)
         if categories is not None:
-            found = categories(x, SetContext.of(x), generator)
+            found = categories(x, SetContext.of(x, ctx.mask), generator)
         else:
             found = Bound(torch.zeros(len(x), device=x.device), torch.zeros(len(x), device=x.device))
         if self.numeric is None:
             return found
         assert ctx.numbers is not None
         assert ctx.present is not None
-        numeric = self.numeric.log_prob(x, ctx.numbers, ctx.present, generator)
+        numeric = self.numeric.log_prob(x, ctx.numbers, ctx.present, generator, ctx.mask)
         return Bound(found.value + numeric, found.log_posterior)
 
     @torch.no_grad()
@@ -139,7 +142,7 @@ class TableFlow(Model):
         zero = torch.zeros(len(x), device=x.device)
         categorical, numeric = zero, zero
         if self.categorical is not None:
-            inner = SetContext.of(x)
+            inner = SetContext.of(x, ctx.mask)
             categorical = self.categorical.log_prob(x, inner, samples, generator)
         if self.numeric is not None:
             # A single continuous column has neither an order nor noise.
@@ -154,7 +157,7 @@ class TableFlow(Model):
         assert flow is not None
         assert numbers is not None
         assert present is not None
-        return lambda: flow.log_prob(x, numbers, present, generator)
+        return lambda: flow.log_prob(x, numbers, present, generator, ctx.mask)
 
     @torch.no_grad()
     def log_prob(
@@ -208,7 +211,7 @@ class TableFlow(Model):
     def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
         assert isinstance(ctx, TableContext)
         if self.categorical is not None:
-            self.categorical.initialize(x, SetContext.of(x), generator)
+            self.categorical.initialize(x, SetContext.of(x, ctx.mask), generator)
 
     def check(self, x: Tensor, ctx: Context) -> None:
         if self.categorical is None:

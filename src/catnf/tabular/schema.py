@@ -101,7 +101,7 @@ class Cells:
     log_share: NDArray[np.float64]
 
 
-def learn_column(name: str, series: Any, categorical: bool, rare: int) -> Column:
+def learn_column(name: str, series: Any, categorical: bool, rare: int, imputes: bool = False) -> Column:
     """The description of a column, from the rows that a model is fitted to.
 
     Args:
@@ -109,12 +109,13 @@ def learn_column(name: str, series: Any, categorical: bool, rare: int) -> Column
         series: its pandas series.
         categorical: treat it as categorical even if it holds numbers.
         rare: categories with fewer rows than this are pooled.
+        imputes: gaps are cells that are not known, and no value of the column.
     """
     pandas = needed("pandas")
     gaps = series.isna().to_numpy()
     ordered, is_ordered = _category_order(series)
     seen = series[~gaps]
-    base = Column(name, "constant", str(series.dtype), missing=bool(gaps.any()))
+    base = Column(name, "constant", str(series.dtype), missing=bool(gaps.any()) and not imputes)
     types = pandas.api.types
     if not len(seen):
         return base
