@@ -17,32 +17,38 @@ from catnf.flows.coupling import unconverged_roots
 from catnf.models.categorical_flow import CategoricalFlow
 from catnf.models.model import Bound, Model, check_categories, draw_categories
 from catnf.models.number_flow import NumericFlow
-from catnf.nets.any_order import draw_turns
+from catnf.nets.any_order import draw_turns, put_later
 
 
 class ColumnFlow(CategoricalFlow):
     """A flow over columns that take turns in an order of their own for every row and every draw.
 
     The likelihood is an average over orders, so that no column comes first. Cells that the context masks are
-    not known: the likelihood is that of the others.
+    not known: the likelihood is that of the others. Columns that are often not known come after those that
+    always are: which cells are known may depend on the latter, and given them it tells nothing more.
 
     Args:
         encoding: maps categories to latents and back.
         flow: maps latents to the base distribution.
+        late: columns that come after the others, `[columns]`, boolean; `None` for none.
     """
 
     encoding: ColumnMixtureEncoding
     flow: AnyOrderMixture
+    late: Tensor | None
 
-    def __init__(self, encoding: ColumnMixtureEncoding, flow: AnyOrderMixture) -> None:
+    def __init__(
+        self, encoding: ColumnMixtureEncoding, flow: AnyOrderMixture, late: Tensor | None = None
+    ) -> None:
         super().__init__(encoding, flow)
+        self.register_buffer("late", late, persistent=False)
 
     def prepare(self, ctx: Context, generator: torch.Generator | None) -> ColumnContext:
         turns = ctx.turns if isinstance(ctx, ColumnContext) else None
         if turns is None:
-            turns = draw_turns(ctx.batch, ctx.elements, generator, self.device)
+            turns = put_later(draw_turns(ctx.batch, ctx.elements, generator, self.device), self.late)
         if ctx.mask is not None:  # what is not known comes last, where nothing sees it
-            turns = torch.where(ctx.mask, turns, turns + ctx.elements).argsort(1).argsort(1)
+            turns = put_later(turns, ~ctx.mask)
         anchors = (self.encoding.means, self.encoding.log_scales)
         return ColumnContext(ctx.batch, ctx.elements, ctx.mask, turns=turns, anchors=anchors)
 
@@ -69,7 +75,8 @@ class ColumnFlow(CategoricalFlow):
     ) -> tuple[Tensor, Tensor]:
         """Latents `[size, elements, channels]`, and the log-probability of what is `given`, `[size]`.
 
-        Known categories, `[elements]` with -1 for the others, take the first turns.
+        Known categories, `[elements]` with -1 for the others, take the first turns, or the first of the late
+        ones where their columns are.
         """
         elements = len(self.encoding.log_prior)
         turns = draw_turns(size, elements, generator, self.device)
@@ -77,6 +84,7 @@ class ColumnFlow(CategoricalFlow):
             # In their own order, so that the weights of all rows are the same.
             place = torch.arange(elements, device=self.device)
             turns = torch.where(given < 0, turns + elements, place).argsort(1).argsort(1)
+        turns = put_later(turns, self.late)
         ctx = self.prepare(ColumnContext(size, elements, turns=turns), generator)
         return self.flow.draw(ctx, generator, given)
 

@@ -102,6 +102,17 @@ class TableCode:
         """The columns that have numbers."""
         return tuple(column for column in self.columns if column.numeric)
 
+    @property
+    def late(self) -> tuple[Tensor | None, Tensor | None]:
+        """Which elements and which numeric columns had cells that are not known; `None` where none had."""
+        unknown = {place for column in self.columns if column.unknown for place in self.places(column.name)}
+        parts = [
+            torch.tensor([place in unknown for place in range(len(self._sizes))]),
+            torch.tensor([column.unknown for column in self.numeric]),
+        ]
+        elements, numbers = (part if bool(part.any()) else None for part in parts)
+        return elements, numbers
+
     def places(self, name: str) -> list[int]:
         """The elements that hold a column's codes: none, one, or two digits."""
         return self._places[name]
@@ -154,9 +165,7 @@ class TableCode:
                 x[:, place] = digit
         tensors = (torch.from_numpy(x), torch.from_numpy(numbers), torch.from_numpy(present))
         all_known = bool(known.all())
-        return Rows(
-            *tensors, torch.from_numpy(extra), unseen, None if all_known else torch.from_numpy(known)
-        )
+        return Rows(*tensors, torch.from_numpy(extra), unseen, None if all_known else torch.from_numpy(known))
 
     def decode(self, x: Tensor, numbers: Tensor, random: np.random.Generator) -> Any:
         """A pandas frame of the fitted columns and dtypes."""

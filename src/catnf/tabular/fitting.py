@@ -30,7 +30,7 @@ _INITIAL_ROWS = 2048
 _APART, _REACH = 12.0, 0.1
 _READ_EVERY = 1000  # losses are kept in a buffer of limited length
 _EARLY = 0.5  # share of the planned steps up to which a stop is early
-_LONGER = 1.0
+_LONGER = 1.0  # steps of the second training, as a multiple of those after which the first was best
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,12 @@ def sizes_for(code: TableCode, rows: int) -> Sizes:
 def build(code: TableCode, sizes: Sizes, frequencies: Tensor) -> TableFlow:
     """A freshly initialized model; `frequencies: [elements, categories]`."""
     categorical = numeric = None
+    late_elements, late_numbers = code.late
     if code.sizes:
         categorical = ColumnFlow(
             ColumnMixtureEncoding(frequencies, 1, _REACH, _APART),
             AnyOrderMixture(frequencies, sizes.hidden, sizes.layers, sizes.heads),
+            late_elements,
         )
     if code.numeric:
         numeric = NumericFlow(
@@ -72,6 +74,7 @@ def build(code: TableCode, sizes: Sizes, frequencies: Tensor) -> TableFlow:
             sizes.layers,
             sizes.heads,
             sizes.mixtures,
+            late_numbers,
         )
     return TableFlow(categorical, numeric, torch.tensor(code.sizes, dtype=torch.int64))
 
