@@ -171,10 +171,15 @@ def anomalies(root: Path) -> str:
 
 def scale(root: Path) -> str:
     """What fitting costs as rows get more."""
-    heads = ["rows", "reading, per million rows", "a training step", "most memory"]
-    lines = [_row(heads), _row(["---"] * 4)]
-    for run in _read(root / "results/table/scale.json")["runs"]:
-        cells = [f"{run['rows']:,}", f"{run['reading_seconds_per_million_rows']:.0f} s"]
+    heads = ["rows", "columns", "reading, per million rows", "steps made", "a training step", "most memory"]
+    lines = [_row(heads), _row(["---"] * 6)]
+    paths = [root / f"results/table/{name}.json" for name in ("scale", "scale-wide", "scale-long")]
+    for run in [run for path in paths if path.exists() for run in _read(path)["runs"]]:
+        columns = f"{run.get('columns', 20)}"
+        if run.get("most_categories", 0) > 1000:
+            columns += f", one of {run['most_categories']:,} categories"
+        cells = [f"{run['rows']:,}", columns, f"{run['reading_seconds_per_million_rows']:.0f} s"]
+        cells.append(f"{run['steps']:,}")
         # Processor time is known of the whole; training has as much of it as of the wall time.
         share = run["training_seconds"] / run["fit_seconds"]
         cells.append(f"{share * run['processor_milliseconds_per_step']:.0f} ms")

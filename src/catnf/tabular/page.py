@@ -113,7 +113,7 @@ def _column(real: Any, synthetic: Any, kind: str, name: str) -> str:
         axis.set_ylabel("share of rows", fontsize=8)
     else:
         values = [series.dropna().to_numpy(dtype=np.float64) for series in (real, synthetic)]
-        edges = np.histogram_bin_edges(values[0], bins=30) if len(values[0]) else 10
+        edges = np.histogram_bin_edges(values[0], bins=30).tolist() if len(values[0]) else 10
         for own, color in zip(values, (_REAL, _SYNTHETIC), strict=True):
             axis.hist(own, bins=edges, density=True, histtype="step", linewidth=1.5, color=color)
         axis.set_ylabel("density", fontsize=8)
