@@ -43,10 +43,10 @@ def made(rows: int, kind_of_table: str = "usual", seed: int = 0) -> pd.DataFrame
     before = kind
     for index, size in enumerate(CARDINALITIES[kind_of_table]):
         middle = (before * (2 * index + 3) + kind) % size
-        # Of a long column there are as many values as rows show: a tenth of them is anything.
+        # Half of a long column is anything, so that nearly all of its values are seen.
         spread = random.geometric(0.5, rows) - 1
         if size > 1000:
-            spread = np.where(random.random(rows) < 0.1, random.integers(0, size, rows), spread)
+            spread = np.where(random.random(rows) < 0.5, random.integers(0, size, rows), spread)
         own = (middle + spread) % size
         before = own % 8
         columns[f"category{index}"] = pd.Categorical.from_codes(
