@@ -214,7 +214,7 @@ def _train(
         average=0.99,
         reconstruction_half_life=200.0,
         validate_every=0 if held is None else max(1, min(50, sizes.steps // 2)),
-        validation_examples=2048,
+        validation_examples=min(2048, 16 * sizes.batch),  # so that looks cost less than training
         validation_draws=2,
         patience=patience,
     )
