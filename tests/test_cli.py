@@ -89,7 +89,8 @@ def test_a_stopped_run_says_how_to_go_on(catnf: Catnf) -> None:
     steps = "--set=training.steps=150"
     stopped = catnf("train", MIXTURE, *TINY, steps, "--max-time=0", "--device=cpu", "--quiet", "-o", "run")
     assert stopped.code == 0
-    assert "100 of 150 steps" in stopped.err
+    assert " of 150 steps" in stopped.err
+    assert "150 of 150 steps" not in stopped.err, "how many were made depends on the machine"
     assert "the same command goes on from here" in stopped.err
 
 
