@@ -1,7 +1,11 @@
 """Fits tables of 10,000 to 1,000,000 rows and 20 columns: time, and the most memory that was held.
 
     python benchmarks/table_scale.py
+    python benchmarks/table_scale.py --kind wide --rows 100000 --max-steps 100
+    python benchmarks/table_scale.py --kind long --rows 100000 --max-steps 100
 
+A wide table has 200 columns, a long one a column of 10,000 categories beside the 20; their results are
+`scale-wide.json` and `scale-long.json`.
 Every size is fitted in a process of its own, whose largest resident memory the operating system tells.
 Training makes a number of steps that does not grow with the rows, so what a row costs is what reading and
 encoding it costs, and a share of the training that gets smaller; both are given.
@@ -24,19 +28,26 @@ import torch
 from catnf.provenance import hardware, revision
 from catnf.storage import write_text
 
-PATH = Path(__file__).parent.parent / "results" / "table" / "scale.json"
-CARDINALITIES = (2, 2, 3, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 100, 200)
+FOLDER = Path(__file__).parent.parent / "results" / "table"
+_USUAL = (2, 2, 3, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 100, 200)
+CARDINALITIES = {"usual": _USUAL, "wide": 11 * _USUAL, "long": (*_USUAL, 10_000)}
+"""Of the categorical columns of every kind of table."""
 
 
-def made(rows: int, seed: int = 0) -> pd.DataFrame:
-    """18 categorical columns of 2 to 200 categories, a whole number and a continuous one, all dependent."""
+def made(rows: int, kind_of_table: str = "usual", seed: int = 0) -> pd.DataFrame:
+    """Categorical columns, 18 of 2 to 200 categories or more, a whole number and a continuous one, all
+    dependent."""
     random = np.random.default_rng(seed)
     kind = random.integers(0, 8, rows)
     columns: dict[str, object] = {}
     before = kind
-    for index, size in enumerate(CARDINALITIES):
+    for index, size in enumerate(CARDINALITIES[kind_of_table]):
         middle = (before * (2 * index + 3) + kind) % size
-        own = (middle + random.geometric(0.5, rows) - 1) % size
+        # Half of a long column is anything, so that nearly all of its values are seen.
+        spread = random.geometric(0.5, rows) - 1
+        if size > 1000:
+            spread = np.where(random.random(rows) < 0.5, random.integers(0, size, rows), spread)
+        own = (middle + spread) % size
         before = own % 8
         columns[f"category{index}"] = pd.Categorical.from_codes(
             own, [f"value {code}" for code in range(size)]
@@ -46,12 +57,12 @@ def made(rows: int, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def measure(rows: int, max_steps: int | None) -> dict[str, float]:
+def measure(rows: int, kind: str, max_steps: int | None) -> dict[str, float]:
     """Fit one table in this process."""
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.fitting import sizes_for
 
-    table = made(rows)
+    table = made(rows, kind)
     before = _memory()
     told: list[tuple[int, int, float | None]] = []
     start, used = time.perf_counter(), time.process_time()
@@ -62,6 +73,9 @@ def measure(rows: int, max_steps: int | None) -> dict[str, float]:
     batch = flow.table_.sizes.batch
     return {
         "rows": rows,
+        "columns": table.shape[1],
+        "most_categories": max(table[name].nunique() for name in table.columns[: len(CARDINALITIES[kind])]),
+        "batch": batch,
         "fit_seconds": seconds,
         "fit_processor_seconds": processor,
         "training_seconds": flow.fit_seconds_,
@@ -86,6 +100,7 @@ def main() -> None:
     """Read the command line, measure each size in a process of its own, and write one file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--kind", choices=list(CARDINALITIES), default="usual")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--max-steps", type=int, help="fewer than the default, for a quick look")
     parser.add_argument(
@@ -94,10 +109,12 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     if asked.alone:
-        print(json.dumps(measure(asked.rows[0], asked.max_steps)))
+        print(json.dumps(measure(asked.rows[0], asked.kind, asked.max_steps)))
         return
+    name = "scale" if asked.kind == "usual" else f"scale-{asked.kind}"
     start, code = time.perf_counter(), revision()
-    steps = [] if asked.max_steps is None else ["--max-steps", str(asked.max_steps)]
+    steps = ["--kind", asked.kind]
+    steps += [] if asked.max_steps is None else ["--max-steps", str(asked.max_steps)]
     runs = []
     for rows in asked.rows:
         call = [
@@ -114,9 +131,9 @@ def main() -> None:
         runs.append(json.loads(out.splitlines()[-1]))
         print(json.dumps(runs[-1]), flush=True)
     outcome = {
-        "experiment": "table/scale",
+        "experiment": f"table/{name}",
         "metrics": {"peak_gigabytes": max(run["peak_gigabytes"] for run in runs)},
-        "n": {"rows": asked.rows, "columns": len(CARDINALITIES) + 2},
+        "n": {"rows": asked.rows, "columns": len(CARDINALITIES[asked.kind]) + 2},
         "seeds": [0],
         "hardware": hardware(),
         "seconds": round(time.perf_counter() - start, 1),
@@ -131,7 +148,7 @@ def main() -> None:
         ),
         "runs": runs,
     }
-    write_text(PATH, json.dumps(outcome, indent=2) + "\n")
+    write_text(FOLDER / f"{name}.json", json.dumps(outcome, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,8 @@ def test_report(run_catnf: Run, model: Path, tmp_path: Path) -> None:
     assert set(told["f1"]) == {"real", "synthetic"}
     assert told["nearest_record"]["real_to_real"] > 0
     page = (tmp_path / "report.html").read_text()
-    assert page.count("data:image/png") == 2
+    assert page.count("data:image/png") == 4, "three columns, and their pairs"
+    assert 'name="viewport"' in page
     assert "trained on synthetic" in page
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from catnf.cli.base import AsJson, app, messages
-from catnf.cli.progress import counting_bar
+from catnf.cli.base import AsJson, app, data, messages
+from catnf.cli.progress import counting_bar, download_bars
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def fit(
         list[str] | None, typer.Option(help="A numeric column that is categorical; repeatable.")
     ] = None,
     missing: Annotated[
-        Literal["category", "impute"], typer.Option(help="Gaps are a value, or filled in samples.")
+        Literal["category", "impute"], typer.Option(help="Gaps are a value, or cells not known.")
     ] = "category",
     rare: Annotated[int, typer.Option(help="Categories with fewer rows share one.")] = 1,
     max_time: Annotated[float | None, typer.Option(help="Train for at most so many seconds.")] = None,
@@ -144,6 +144,19 @@ def report(
         shown = f"{value:.4f}" if isinstance(value, float) else value
         messages.print(f"{name}: {shown}")
     print(output)
+
+
+@data.command("table")
+def make_table(
+    name: Annotated[Literal["credit"], typer.Argument(help="credit: the German credit data.")],
+    as_json: AsJson = False,
+) -> None:
+    """Download a table that experiments learn, check it, and write it as CSV."""
+    from catnf.tasks.table.sources import prepare_credit
+
+    with download_bars() as show:
+        path = prepare_credit(show)
+    print(json.dumps({"name": name, "output": str(path)}) if as_json else path)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catnf.flows.base import STANDARD_SCALE, Logistic, logistic_log_density
-from catnf.nets.any_order import AnyOrderNetwork, draw_turns, seen_before
+from catnf.nets.any_order import AnyOrderNetwork, draw_turns, put_later, seen_before
 
 _STEPS = 12  # smooth steps that a network sees of a number, over the range below
 _RANGE = 2.5
@@ -29,11 +29,13 @@ class NumericFlow(nn.Module):
         layers: looks at what is known.
         heads: attention heads.
         mixtures: logistics of a number.
+        late: columns that come after the others, `[columns]`, boolean; `None` for none.
     """
 
     widths: Tensor
     log_scales: Tensor
     centers: Tensor
+    late: Tensor | None
 
     def __init__(
         self,
@@ -44,8 +46,10 @@ class NumericFlow(nn.Module):
         layers: int,
         heads: int,
         mixtures: int,
+        late: Tensor | None = None,
     ) -> None:
         super().__init__()
+        self.register_buffer("late", late, persistent=False)
         self.columns, self.elements, self.mixtures = len(scales), categories[0], mixtures
         self.register_buffer("widths", torch.where(integers, 1.0 / scales, torch.zeros_like(scales)).float())
         self.register_buffer("log_scales", scales.double().log().float())
@@ -60,17 +64,29 @@ class NumericFlow(nn.Module):
         self.biases = nn.Parameter(start.flatten().repeat(self.columns, 1))
 
     def log_prob(
-        self, x: Tensor, numbers: Tensor, present: Tensor, generator: torch.Generator | None
+        self,
+        x: Tensor,
+        numbers: Tensor,
+        present: Tensor,
+        generator: torch.Generator | None,
+        known: Tensor | None = None,
     ) -> Tensor:
-        """One draw of a bound of `log p(numbers | x)`, `[batch]`; of integers and of orders."""
+        """One draw of a bound of `log p(numbers | x)`, `[batch]`; of integers and of orders.
+
+        Args:
+            x: categories, `[batch, elements]`.
+            numbers: centred and scaled, `[batch, columns]`.
+            present: which of them are there, `[batch, columns]`.
+            generator: source of the draws.
+            known: which categories are, `[batch, elements]`; `None` for all.
+        """
         t = numbers + self.widths * torch.rand(numbers.shape, generator=generator, device=numbers.device)
         t = torch.where(present, t, torch.zeros_like(t))
         z = torch.asinh(t)
-        turns = draw_turns(len(z), self.columns, generator, z.device)
-        known = self._known(x)
+        turns = put_later(draw_turns(len(z), self.columns, generator, z.device), self.late)
         own = self.network.offers(self._contents(z))
-        visible = self._visible(seen_before(turns) & present.unsqueeze(1))
-        state = self.network(torch.cat([known, own], dim=1), visible)
+        visible = self._visible(seen_before(turns) & present.unsqueeze(1), known)
+        state = self.network(torch.cat([self._known(x), own], dim=1), visible)
         parameters = torch.einsum("bnh,nhm->bnm", state.to(z.dtype), self.output) + self.biases
         logits, means, log_scales = parameters.unflatten(-1, (3, self.mixtures)).unbind(-2)
         log_scales = _bounded(log_scales)
@@ -84,7 +100,7 @@ class NumericFlow(nn.Module):
     def sample(self, x: Tensor, present: Tensor, generator: torch.Generator | None) -> Tensor:
         """Numbers `[batch, columns]` for categories `x`, centred and scaled as in training."""
         batch, rows = len(x), torch.arange(len(x), device=x.device)
-        turns = draw_turns(batch, self.columns, generator, x.device)
+        turns = put_later(draw_turns(batch, self.columns, generator, x.device), self.late)
         order = turns.argsort(1)
         z = torch.zeros(batch, self.columns, device=x.device)
         known = self._known(x)
@@ -116,9 +132,11 @@ class NumericFlow(nn.Module):
         seen = torch.cat([z.unsqueeze(-1).clamp(-4.0, 4.0), steps], dim=-1)
         return torch.einsum("bns,nsh->bnh", seen, self.content) + self.content_bias
 
-    def _visible(self, numbers: Tensor) -> Tensor:
-        """`numbers: [batch, predicted, columns]` with all categories before them."""
-        return F.pad(numbers, (self.elements, 0), value=True)
+    def _visible(self, numbers: Tensor, known: Tensor | None = None) -> Tensor:
+        """`numbers: [batch, predicted, columns]` with the known categories before them, by default all."""
+        if known is None:
+            return F.pad(numbers, (self.elements, 0), value=True)
+        return torch.cat([known.unsqueeze(1).expand(-1, numbers.shape[1], -1), numbers], dim=2)
 
 
 def _bounded(log_scales: Tensor) -> Tensor:

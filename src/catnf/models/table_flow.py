@@ -17,31 +17,40 @@ from catnf.flows.coupling import unconverged_roots
 from catnf.models.categorical_flow import CategoricalFlow
 from catnf.models.model import Bound, Model, check_categories, draw_categories
 from catnf.models.number_flow import NumericFlow
-from catnf.nets.any_order import draw_turns
+from catnf.nets.any_order import draw_turns, put_later
 
 
 class ColumnFlow(CategoricalFlow):
     """A flow over columns that take turns in an order of their own for every row and every draw.
 
-    The likelihood is an average over orders, so that no column comes first.
+    The likelihood is an average over orders, so that no column comes first. Cells that the context masks are
+    not known: the likelihood is that of the others. Columns that are often not known come after those that
+    always are: which cells are known may depend on the latter, and given them it tells nothing more.
 
     Args:
         encoding: maps categories to latents and back.
         flow: maps latents to the base distribution.
+        late: columns that come after the others, `[columns]`, boolean; `None` for none.
     """
 
     encoding: ColumnMixtureEncoding
     flow: AnyOrderMixture
+    late: Tensor | None
 
-    def __init__(self, encoding: ColumnMixtureEncoding, flow: AnyOrderMixture) -> None:
+    def __init__(
+        self, encoding: ColumnMixtureEncoding, flow: AnyOrderMixture, late: Tensor | None = None
+    ) -> None:
         super().__init__(encoding, flow)
+        self.register_buffer("late", late, persistent=False)
 
     def prepare(self, ctx: Context, generator: torch.Generator | None) -> ColumnContext:
         turns = ctx.turns if isinstance(ctx, ColumnContext) else None
         if turns is None:
-            turns = draw_turns(ctx.batch, ctx.elements, generator, self.device)
+            turns = put_later(draw_turns(ctx.batch, ctx.elements, generator, self.device), self.late)
+        if ctx.mask is not None:  # what is not known comes last, where nothing sees it
+            turns = put_later(turns, ~ctx.mask)
         anchors = (self.encoding.means, self.encoding.log_scales)
-        return ColumnContext(ctx.batch, ctx.elements, turns=turns, anchors=anchors)
+        return ColumnContext(ctx.batch, ctx.elements, ctx.mask, turns=turns, anchors=anchors)
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         own = self.prepare(ctx, generator)
@@ -57,7 +66,7 @@ class ColumnFlow(CategoricalFlow):
         """
         own = self.prepare(ctx, generator)
         weights = self.flow.log_weights(x.long(), own)
-        value = weights.gather(-1, x.long().unsqueeze(-1)).squeeze(-1).sum(1)
+        value = own.total(weights.gather(-1, x.long().unsqueeze(-1)).squeeze(-1))
         return Bound(value, torch.zeros_like(value))
 
     @torch.no_grad()
@@ -66,7 +75,8 @@ class ColumnFlow(CategoricalFlow):
     ) -> tuple[Tensor, Tensor]:
         """Latents `[size, elements, channels]`, and the log-probability of what is `given`, `[size]`.
 
-        Known categories, `[elements]` with -1 for the others, take the first turns.
+        Known categories, `[elements]` with -1 for the others, take the first turns, or the first of the late
+        ones where their columns are.
         """
         elements = len(self.encoding.log_prior)
         turns = draw_turns(size, elements, generator, self.device)
@@ -74,6 +84,7 @@ class ColumnFlow(CategoricalFlow):
             # In their own order, so that the weights of all rows are the same.
             place = torch.arange(elements, device=self.device)
             turns = torch.where(given < 0, turns + elements, place).argsort(1).argsort(1)
+        turns = put_later(turns, self.late)
         ctx = self.prepare(ColumnContext(size, elements, turns=turns), generator)
         return self.flow.draw(ctx, generator, given)
 
@@ -121,14 +132,14 @@ class TableFlow(Model):
     ) -> Bound:
         assert isinstance(ctx, TableContext)
         if categories is not None:
-            found = categories(x, SetContext.of(x), generator)
+            found = categories(x, SetContext.of(x, ctx.mask), generator)
         else:
             found = Bound(torch.zeros(len(x), device=x.device), torch.zeros(len(x), device=x.device))
         if self.numeric is None:
             return found
         assert ctx.numbers is not None
         assert ctx.present is not None
-        numeric = self.numeric.log_prob(x, ctx.numbers, ctx.present, generator)
+        numeric = self.numeric.log_prob(x, ctx.numbers, ctx.present, generator, ctx.mask)
         return Bound(found.value + numeric, found.log_posterior)
 
     @torch.no_grad()
@@ -139,7 +150,7 @@ class TableFlow(Model):
         zero = torch.zeros(len(x), device=x.device)
         categorical, numeric = zero, zero
         if self.categorical is not None:
-            inner = SetContext.of(x)
+            inner = SetContext.of(x, ctx.mask)
             categorical = self.categorical.log_prob(x, inner, samples, generator)
         if self.numeric is not None:
             # A single continuous column has neither an order nor noise.
@@ -154,7 +165,7 @@ class TableFlow(Model):
         assert flow is not None
         assert numbers is not None
         assert present is not None
-        return lambda: flow.log_prob(x, numbers, present, generator)
+        return lambda: flow.log_prob(x, numbers, present, generator, ctx.mask)
 
     @torch.no_grad()
     def log_prob(
@@ -208,7 +219,7 @@ class TableFlow(Model):
     def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
         assert isinstance(ctx, TableContext)
         if self.categorical is not None:
-            self.categorical.initialize(x, SetContext.of(x), generator)
+            self.categorical.initialize(x, SetContext.of(x, ctx.mask), generator)
 
     def check(self, x: Tensor, ctx: Context) -> None:
         if self.categorical is None:

@@ -100,6 +100,13 @@ def draw_turns(batch: int, columns: int, generator: torch.Generator | None, devi
     return chances.argsort(1).argsort(1)
 
 
+def put_later(turns: Tensor, late: Tensor | None) -> Tensor:
+    """`turns: [batch, columns]` with columns that are `late`, `[columns]` or for every row, at the end."""
+    if late is None:
+        return turns
+    return (turns + late.to(turns.dtype) * turns.shape[1]).argsort(1).argsort(1)
+
+
 def seen_before(turns: Tensor) -> Tensor:
     """Which columns come before which: `[batch, columns, columns]`, true where the second is seen."""
     return turns.unsqueeze(1) < turns.unsqueeze(2)

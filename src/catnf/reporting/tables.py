@@ -28,12 +28,12 @@ COLORINGS = {
 MOLECULES = {
     "zinc250k/graphcnf": "Zinc250k, GraphCNF",
     "zinc250k/growth": "Zinc250k, atom by atom (ours)",
-    "zinc250k/growth-small": "Zinc250k, atom by atom, trained on a CPU (ours)",
+    "zinc250k/growth-small": "Zinc250k, atom by atom, bundled (ours)",
     "zinc250k/graphcnf-charged": "Zinc250k with charges, GraphCNF",
     "zinc250k/growth-charged": "Zinc250k with charges, atom by atom (ours)",
     "moses/graphcnf": "MOSES, GraphCNF",
     "moses/growth": "MOSES, atom by atom (ours)",
-    "moses/growth-small": "MOSES, atom by atom, trained on a CPU (ours)",
+    "moses/growth-small": "MOSES, atom by atom, bundled (ours)",
 }
 TABLES = {
     "mixture": "CNF, mixture encoding",
@@ -163,15 +163,20 @@ def anomalies_table(results: Results) -> Grid:
 
 
 def scale_table(results: Results) -> Grid:
-    """What fitting costs as rows get more."""
+    """What fitting costs as rows, columns and categories get more."""
     rows = []
-    for run in results["table/scale"]["runs"]:
-        cells = [f"{run['rows']:,}", f"{run['reading_seconds_per_million_rows']:.0f} s"]
+    found = [results.get(f"table/{name}") for name in ("scale", "scale-wide", "scale-long")]
+    for run in (run for result in found if result is not None for run in result["runs"]):
+        columns = str(run.get("columns", 20))
+        if run.get("most_categories", 0) > 1000:
+            columns += f", one of {run['most_categories']:,} categories"
         # Processor time is known of the whole; training has as much of it as of the wall time.
         share = run["training_seconds"] / run["fit_seconds"]
-        cells.append(f"{share * run['processor_milliseconds_per_step']:.0f} ms")
+        cells = [f"{run['rows']:,}", columns, f"{run['reading_seconds_per_million_rows']:.0f} s"]
+        cells += [f"{run['steps']:,}", f"{share * run['processor_milliseconds_per_step']:.0f} ms"]
         rows.append([*cells, f"{run['peak_gigabytes']:.1f} GB"])
-    return Grid(["rows", "reading, per million rows", "a training step", "most memory"], rows)
+    heads = ["rows", "columns", "reading, per million rows", "steps made", "a training step", "most memory"]
+    return Grid(heads, rows)
 
 
 def speed_table(results: Results) -> Grid:

@@ -32,6 +32,7 @@ class Rows:
         present: `[rows, numeric columns]`, boolean.
         log_extra: `[rows]`, what is added to log-likelihoods for pooled and for unseen values.
         unseen: `[rows, columns]`, true where a value was not seen in fitting.
+        known: `[rows, elements]`, false where a category is to be imputed; `None` where all are known.
     """
 
     x: Tensor
@@ -39,6 +40,7 @@ class Rows:
     present: Tensor
     log_extra: Tensor
     unseen: NDArray[np.bool_]
+    known: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -46,7 +48,26 @@ class Rows:
     def take(self, index: Tensor | slice) -> tuple[Tensor, TableContext]:
         """Some rows as a model takes them."""
         x, numbers, present = self.x[index].long(), self.numbers[index], self.present[index]
-        return x, TableContext(len(x), x.shape[1], numbers=numbers, present=present)
+        mask = None if self.known is None else self.known[index]
+        return x, TableContext(len(x), x.shape[1], mask, numbers=numbers, present=present)
+
+    def joined(self, other: Rows) -> Rows:
+        """These rows and others after them."""
+        known = None
+        if self.known is not None or other.known is not None:
+            parts = [
+                torch.ones(rows.x.shape, dtype=torch.bool) if rows.known is None else rows.known
+                for rows in (self, other)
+            ]
+            known = torch.cat(parts)
+        return Rows(
+            torch.cat([self.x, other.x]),
+            torch.cat([self.numbers, other.numbers]),
+            torch.cat([self.present, other.present]),
+            torch.cat([self.log_extra, other.log_extra]),
+            np.concatenate([self.unseen, other.unseen]),
+            known,
+        )
 
 
 @dataclass(frozen=True)
@@ -56,10 +77,12 @@ class TableCode:
     Attributes:
         columns: in the order of the table.
         rows: how many the model was fitted to; an unseen value counts as one more.
+        imputes: whether a gap is a cell that is not known, instead of a value of its own.
     """
 
     columns: tuple[Column, ...]
     rows: int
+    imputes: bool = False
     _places: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _sizes: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -78,6 +101,17 @@ class TableCode:
     def numeric(self) -> tuple[Column, ...]:
         """The columns that have numbers."""
         return tuple(column for column in self.columns if column.numeric)
+
+    @property
+    def late(self) -> tuple[Tensor | None, Tensor | None]:
+        """Which elements and which numeric columns had cells that are not known; `None` where none had."""
+        unknown = {place for column in self.columns if column.unknown for place in self.places(column.name)}
+        parts = [
+            torch.tensor([place in unknown for place in range(len(self._sizes))]),
+            torch.tensor([column.unknown for column in self.numeric]),
+        ]
+        elements, numbers = (part if bool(part.any()) else None for part in parts)
+        return elements, numbers
 
     def places(self, name: str) -> list[int]:
         """The elements that hold a column's codes: none, one, or two digits."""
@@ -110,22 +144,28 @@ class TableCode:
         present = np.zeros((rows, len(numeric)), dtype=bool)
         extra = np.zeros(rows)
         unseen = np.zeros((rows, len(self.columns)), dtype=bool)
+        known = np.ones((rows, len(self._sizes)), dtype=bool)
         for index, column in enumerate(self.columns):
             cells = encode_column(column, frame[column.name])
             new = cells.codes < 0
             if column.kind == "constant" and not column.labels:
                 new = ~frame[column.name].isna().to_numpy()
+            elif self.imputes:
+                gaps = frame[column.name].isna().to_numpy()
+                known[np.ix_(gaps, self.places(column.name))] = False
+                new &= ~gaps
             unseen[:, index] = new
             # Taken for the rarest category of its column, or no number, and less likely than any row seen.
             extra += cells.log_share - new * math.log(self.rows + 1)
-            codes = np.where(new, max(column.size - 1, 0), cells.codes).astype(np.int64)
+            codes = np.where(new, max(column.size - 1, 0), np.maximum(cells.codes, 0)).astype(np.int64)
             if column.numeric:
                 at = numeric.index(column)
                 numbers[:, at], present[:, at] = cells.values, cells.present
             for place, digit in zip(self.places(column.name), self.split(column, codes), strict=True):
                 x[:, place] = digit
         tensors = (torch.from_numpy(x), torch.from_numpy(numbers), torch.from_numpy(present))
-        return Rows(*tensors, torch.from_numpy(extra), unseen)
+        all_known = bool(known.all())
+        return Rows(*tensors, torch.from_numpy(extra), unseen, None if all_known else torch.from_numpy(known))
 
     def decode(self, x: Tensor, numbers: Tensor, random: np.random.Generator) -> Any:
         """A pandas frame of the fitted columns and dtypes."""
@@ -148,7 +188,8 @@ class TableCode:
         """How often the categories of every element occur: `[elements, categories]`, 0 where none is."""
         out = torch.zeros(len(self._sizes), max(self._sizes, default=1))
         for element, size in enumerate(self._sizes):
-            counts = torch.bincount(rows.x[:, element].long(), minlength=size).float().clamp(min=0.5)
+            cells = rows.x[:, element] if rows.known is None else rows.x[rows.known[:, element], element]
+            counts = torch.bincount(cells.long(), minlength=size).float().clamp(min=0.5)
             out[element, :size] = counts / counts.sum()
         return out
 

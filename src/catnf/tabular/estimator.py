@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from catnf.errors import InputError
 from catnf.tabular.coding import TableCode, check_columns
-from catnf.tabular.conditions import draw_given, draw_rows, impute_rows, rows_at_once
+from catnf.tabular.conditions import draw_given, draw_rows, rows_at_once
+from catnf.tabular.filling import fill_gaps
 from catnf.tabular.fitting import fit_rows, sizes_for
 from catnf.tabular.frames import from_pandas, needed, polars_dtypes, to_pandas
 from catnf.tabular.schema import Column, learn_column
@@ -36,8 +37,8 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
     with `draws`; with continuous columns they are densities in the units of the data.
 
     Args:
-        missing: `"category"` treats a gap as a value, which samples have too; `"impute"` fills those of
-            samples.
+        missing: `"category"` treats a gap as a value, which samples have too; `"impute"` as a cell that is
+            not known: likelihoods are of the cells that are, and samples have no gaps.
         unseen: what `score_samples` does with values that were never seen: `"rare"` takes them for the rarest
             category of their column and once per fitted row less likely, `"error"` refuses them.
         rare: categories with fewer rows than this share one category.
@@ -97,15 +98,16 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         if strange:
             raise InputError(f"categorical names the column {strange[0]!r}, which the table lacks.")
         columns = tuple(
-            learn_column(name, frame[name], name in self.categorical, self.rare) for name in frame.columns
+            learn_column(name, frame[name], name in self.categorical, self.rare, self.missing == "impute")
+            for name in frame.columns
         )
         self._tell_constants(columns)
-        code = TableCode(columns, len(frame))
+        code = TableCode(columns, len(frame), self.missing == "impute")
         seed = self._seed()
         order = torch.randperm(len(frame), generator=torch.Generator().manual_seed(seed)).numpy()
         count = 0 if len(frame) < _FEW_ROWS else min(_MOST_HELD_OUT, round(_HELD_OUT * len(frame)))
-        held = code.encode(frame.iloc[order[:count]] if count else frame)
         train = code.encode(frame.iloc[order[count:]])
+        held = code.encode(frame.iloc[order[:count]]) if count else train
         sizes = sizes_for(code, len(frame))
         if self.max_steps is not None:
             from dataclasses import replace
@@ -191,8 +193,6 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         else:
             x, numbers = draw_rows(fitted.model, fitted.code, n_samples, generator)
         frame = fitted.code.decode(x, numbers, random)
-        if self.missing == "impute" and frame.isna().to_numpy().any():
-            frame = self._impute(frame, generator, random)
         return from_pandas(frame, fitted.library, fitted.dtypes)
 
     def impute(self, X: Any, random_state: int | None = None) -> Any:
@@ -200,7 +200,8 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         fitted = self._fitted()
         frame = self._frame(X)
         seed = self._seed() if random_state is None else random_state
-        filled = self._impute(frame, torch.Generator().manual_seed(seed), np.random.default_rng(seed))
+        generator, random = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
+        filled = fill_gaps(fitted.model, fitted.code, frame, min(4, self.draws), generator, random)
         return from_pandas(filled[list(frame.columns)], fitted.library, fitted.dtypes)
 
     def anomalies(self, X: Any, top: int = 20) -> Any:
@@ -240,31 +241,6 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         self.n_steps_ = fitted.steps
         self.held_out_log_likelihood_ = fitted.held_out
         self.fit_seconds_ = fitted.seconds
-
-    def _impute(self, frame: Any, generator: torch.Generator, random: np.random.Generator) -> Any:
-        fitted = self._fitted()
-        code = fitted.code
-        gaps = np.stack([frame[column.name].isna().to_numpy() for column in code.columns], axis=1)
-        where = np.flatnonzero(gaps.any(axis=1))
-        if not len(where):
-            return frame
-        part = frame.iloc[where]
-        if fitted.model is None:
-            filled = code.decode(
-                torch.zeros(len(part), 0, dtype=torch.int64), torch.zeros(len(part), 0), random
-            )
-        else:
-            rows = code.encode(part)
-            x, numbers = impute_rows(fitted.model, code, rows, gaps[where], min(4, self.draws), generator)
-            filled = code.decode(x, numbers, random)
-        out = frame.copy()
-        for index, column in enumerate(code.columns):
-            own = gaps[where, index]
-            if own.any():
-                values = out[column.name].astype(object)
-                values.iloc[where[own]] = filled[column.name].astype(object).to_numpy()[own]
-                out[column.name] = values.astype(frame[column.name].dtype)
-        return out
 
     def _frame(self, X: Any) -> Any:
         names = self._names()

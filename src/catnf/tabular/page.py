@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,32 +15,61 @@ from catnf.tabular.report import Report
 
 _MOST_COLUMNS = 40  # that are drawn
 _MOST_BARS = 12
-_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.3rem .7rem;text-align:left}
-img{max-width:100%}small{color:#555}"""
+_LONGEST = 18  # characters of a label below a bar
+_REAL, _SYNTHETIC = "#4477aa", "#ee6677"  # told apart by people who do not see all colors
+_STYLE = f"""*{{box-sizing:border-box}}
+body{{font:16px/1.5 system-ui,sans-serif;color:#222;background:#fff}}
+body{{max-width:64rem;margin:2rem auto;padding:0 1rem}}
+h1{{font-size:1.6rem;line-height:1.25;overflow-wrap:anywhere}}
+table{{border-collapse:collapse}}
+td,th{{border:1px solid #bbb;padding:.3rem .7rem;text-align:left;vertical-align:top;overflow-wrap:break-word}}
+img{{display:block;width:100%;height:auto}}
+.scroll{{overflow-x:auto;margin:1rem 0}}
+.grid{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(17rem,100%),1fr));gap:1rem}}
+.pairs img{{width:auto;max-width:none}}
+.key{{display:inline-block;width:.9em;height:.9em;margin:0 .3em 0 .8em;vertical-align:-.1em}}
+.real{{margin-left:0;background:{_REAL}}}.synthetic{{background:{_SYNTHETIC}}}
+@media(max-width:30rem){{td,th{{padding:.25rem .4rem}}body{{margin-top:1rem}}}}"""
 
 
 def report_page(report: Report, real: Any, synthetic: Any, kinds: Mapping[str, str], title: str) -> str:
-    """A page about `report` with pictures of columns and pairs."""
-    rows = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td><td>{html.escape(best)}</td></tr>"
-        for name, value, best in _figures(report)
+    """A page about `report` with pictures of columns and pairs, for wide screens and narrow ones."""
+    modelled = [name for name, kind in kinds.items() if kind != "constant"]
+    drawn = modelled[:_MOST_COLUMNS]
+    pictures = "".join(
+        f'<img alt="{html.escape(name)}: real and synthetic rows" '
+        f'src="{_column(real[name], synthetic[name], kinds[name], name)}">'
+        for name in drawn
     )
-    modelled = [name for name, kind in kinds.items() if kind != "constant"][:_MOST_COLUMNS]
-    worst = "".join(
-        f"<tr><td>{html.escape(one)}</td><td>{html.escape(two)}</td><td>{value:.3f}</td></tr>"
-        for (one, two), value in sorted(report.pairs.items(), key=lambda item: item[1])[:10]
-    )
+    left_out = f"<p>The first {len(drawn)} of {len(modelled)}.</p>" if len(drawn) < len(modelled) else ""
+    worst = sorted(report.pairs.items(), key=lambda item: item[1])[:10]
+    pairs = ""
+    if report.pairs:
+        pairs = (
+            f'<h2>Pairs</h2>{left_out}<div class="scroll pairs">'
+            f'<img alt="similarity of pairs of columns" src="{_pairs(report, drawn)}"></div>'
+            "<p>The pairs that differ most:</p>"
+            + _table(
+                ("column", "column", "similarity"),
+                [(one, two, f"{value:.3f}") for (one, two), value in worst],
+            )
+        )
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>"
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body><h1>{html.escape(title)}</h1>"
         f"<p>{report.rows['synthetic']:,} synthetic rows beside {report.rows['real']:,} real ones.</p>"
-        f"<table><tr><th>figure</th><th>value</th><th>how to read it</th></tr>{rows}</table>"
-        f"<h2>Columns</h2><img alt='columns' src='{_columns(real, synthetic, kinds, modelled)}'>"
-        f"<h2>Pairs</h2><img alt='similarity of pairs' src='{_pairs(report, modelled)}'>"
-        f"<p>The pairs that differ most:</p><table><tr><th>column</th><th>column</th><th>similarity</th></tr>"
-        f"{worst}</table></html>\n"
+        f"{_table(('figure', 'value', 'how to read it'), _figures(report))}"
+        '<h2>Columns</h2><p><span class="key real"></span>real'
+        '<span class="key synthetic"></span>synthetic</p>'
+        f'{left_out}<div class="grid">{pictures}</div>{pairs}</body></html>\n'
     )
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>" for cells in rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _figures(report: Report) -> list[tuple[str, str, str]]:
@@ -70,30 +98,27 @@ def _figures(report: Report) -> list[tuple[str, str, str]]:
     return out
 
 
-def _columns(real: Any, synthetic: Any, kinds: Mapping[str, str], names: list[str]) -> str:
-    wide = min(3, len(names))
-    high = math.ceil(len(names) / wide)
-    figure = Figure(figsize=(4 * wide, 2.6 * high), layout="constrained")
-    axes = figure.subplots(high, wide, squeeze=False).ravel()
-    for axis, name in zip(axes, names, strict=False):
-        if kinds[name] == "categorical":
-            shares = [frame[name].astype(object).fillna("?").astype(str) for frame in (real, synthetic)]
-            counts = [series.value_counts(normalize=True) for series in shares]
-            labels = list(counts[0].index[:_MOST_BARS])
-            places = np.arange(len(labels))
-            for shift, own, color in ((-0.2, counts[0], "#4477aa"), (0.2, counts[1], "#ee6677")):
-                axis.bar(places + shift, [own.get(label, 0.0) for label in labels], 0.4, color=color)
-            axis.set_xticks(places, [label[:14] for label in labels], rotation=30, ha="right", fontsize=7)
-        else:
-            values = [frame[name].dropna().to_numpy(dtype=np.float64) for frame in (real, synthetic)]
-            edges = np.histogram_bin_edges(values[0], bins=30) if len(values[0]) else 10
-            for own, color in zip(values, ("#4477aa", "#ee6677"), strict=True):
-                axis.hist(own, bins=edges, density=True, histtype="step", color=color)
-        axis.set_title(name, fontsize=9)
-        axis.tick_params(labelsize=7)
-    for axis in axes[len(names) :]:
-        axis.set_axis_off()
-    figure.suptitle("blue: real, red: synthetic", fontsize=9)
+def _column(real: Any, synthetic: Any, kind: str, name: str) -> str:
+    figure = Figure(figsize=(4.0, 2.7), layout="constrained")
+    axis = figure.subplots()
+    if kind == "categorical":
+        shares = [series.astype(object).fillna("?").astype(str) for series in (real, synthetic)]
+        counts = [series.value_counts(normalize=True) for series in shares]
+        labels = list(counts[0].index[:_MOST_BARS])
+        places = np.arange(len(labels))
+        for shift, own, color in ((-0.2, counts[0], _REAL), (0.2, counts[1], _SYNTHETIC)):
+            axis.bar(places + shift, [own.get(label, 0.0) for label in labels], 0.4, color=color)
+        short = [label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…" for label in labels]
+        axis.set_xticks(places, short, rotation=30, ha="right", fontsize=8, parse_math=False)
+        axis.set_ylabel("share of rows", fontsize=8)
+    else:
+        values = [series.dropna().to_numpy(dtype=np.float64) for series in (real, synthetic)]
+        edges = np.histogram_bin_edges(values[0], bins=30).tolist() if len(values[0]) else 10
+        for own, color in zip(values, (_REAL, _SYNTHETIC), strict=True):
+            axis.hist(own, bins=edges, density=True, histtype="step", linewidth=1.5, color=color)
+        axis.set_ylabel("density", fontsize=8)
+    axis.set_title(name, fontsize=10, parse_math=False)
+    axis.tick_params(labelsize=8)
     return _inline(figure)
 
 
@@ -107,13 +132,13 @@ def _pairs(report: Report, names: list[str]) -> str:
     figure = Figure(figsize=(size + 1, size), layout="constrained")
     axis = figure.subplots()
     image = axis.imshow(grid, vmin=min(0.5, np.nanmin(grid, initial=0.5)), vmax=1.0, cmap="viridis")
-    axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
-    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8, parse_math=False)
+    axis.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
     figure.colorbar(image, ax=axis, label="similarity, 1 is best")
     return _inline(figure)
 
 
 def _inline(figure: Figure) -> str:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=80)
+    figure.savefig(buffer, format="png", dpi=96)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

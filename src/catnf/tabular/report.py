@@ -84,6 +84,9 @@ def make_report(
 ) -> tuple[Report, Any, Any]:
     """Compare samples of a fitted model with the rows of a table, best those that it was not fitted to.
 
+    Where a model takes gaps for cells that are not known, its samples have none, and those of the real rows
+    are filled before they are compared; their likelihood is of the cells that are known.
+
     Args:
         flow: a fitted model.
         table: real rows with the fitted columns.
@@ -101,6 +104,8 @@ def make_report(
         raise InputError(f"The table has {len(frame)} rows; a report needs at least 10.")
     bits = flow.bits_per_column(frame)
     real = frame[list(flow.columns_)].reset_index(drop=True)
+    if flow.missing == "impute":
+        real = to_pandas(flow.impute(real, random_state=seed), list(flow.columns_))[0]
     synthetic, _ = to_pandas(flow.sample(len(real), random_state=seed), list(flow.columns_))
     target = _target(flow, target)
     modelled = [name for name, kind in flow.columns_.items() if kind != "constant"]

@@ -38,7 +38,8 @@ class Column:
         labels: the categories, the most frequent first.
         pooled: rare values that share one category.
         pooled_counts: how often they occur.
-        missing: whether missing cells were seen.
+        missing: whether missing cells were seen, and are a value of the column.
+        unknown: whether missing cells were seen, and are cells that are not known.
         numbers: whether a numeric column has cells that are neither a label nor missing.
         center: subtracted from numbers.
         scale: what they are then divided by.
@@ -62,6 +63,7 @@ class Column:
     high: float = 0.0
     ordered: tuple[Label, ...] = ()
     is_ordered: bool = False
+    unknown: bool = False
 
     @property
     def numeric(self) -> bool:
@@ -101,7 +103,7 @@ class Cells:
     log_share: NDArray[np.float64]
 
 
-def learn_column(name: str, series: Any, categorical: bool, rare: int) -> Column:
+def learn_column(name: str, series: Any, categorical: bool, rare: int, imputes: bool = False) -> Column:
     """The description of a column, from the rows that a model is fitted to.
 
     Args:
@@ -109,12 +111,14 @@ def learn_column(name: str, series: Any, categorical: bool, rare: int) -> Column
         series: its pandas series.
         categorical: treat it as categorical even if it holds numbers.
         rare: categories with fewer rows than this are pooled.
+        imputes: gaps are cells that are not known, and no value of the column.
     """
     pandas = needed("pandas")
     gaps = series.isna().to_numpy()
     ordered, is_ordered = _category_order(series)
     seen = series[~gaps]
-    base = Column(name, "constant", str(series.dtype), missing=bool(gaps.any()))
+    some = bool(gaps.any())
+    base = Column(name, "constant", str(series.dtype), missing=some and not imputes, unknown=some and imputes)
     types = pandas.api.types
     if not len(seen):
         return base

@@ -57,6 +57,7 @@ def save_table(path: Path, fitted: FittedTable, parameters: Mapping[str, Any]) -
         },
         "columns": [asdict(column) for column in fitted.code.columns],
         "rows": fitted.code.rows,
+        "imputes": fitted.code.imputes,
         "sizes": asdict(fitted.sizes),
         "library": fitted.library,
         "dtypes": fitted.dtypes,
@@ -79,7 +80,7 @@ def load_table(path: Path) -> tuple[FittedTable, dict[str, Any]]:
         )
     try:
         columns = tuple(_column(values) for values in header["columns"])
-        code = TableCode(columns, int(header["rows"]))
+        code = TableCode(columns, int(header["rows"]), bool(header.get("imputes", False)))
         sizes = Sizes(**header["sizes"])
         model = _model(code, sizes, tensors) if code.sizes or code.numeric else None
         fitted = FittedTable(

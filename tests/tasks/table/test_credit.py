@@ -13,8 +13,9 @@ from catnf.errors import InputError, StorageError
 from catnf.experiments import load_experiment
 from catnf.tasks.files import find_data
 from catnf.tasks.table import CreditRisk
-from catnf.tasks.table.credit import COLUMNS, FILE, read_credit
+from catnf.tasks.table.credit import COLUMNS, read_credit
 from catnf.tasks.table.data import independent_bits
+from catnf.tasks.table.sources import FILE
 
 NAMES = ("mixture", "latent", "dequantization")
 
@@ -87,7 +88,7 @@ def test_without_data_a_sentence_says_where_to_put_them(
 ) -> None:
     monkeypatch.setenv("CATNF_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(StorageError, match=r"openml.*credit-g\.csv"):
+    with pytest.raises(StorageError, match=r"no data set tabular/credit-g\.csv in .*catnf data table credit"):
         CreditRisk().rows("test")
     assert load_experiment("table/credit/mixture").make_model(CreditRisk(), 0) is not None
 

@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 
 from catnf.errors import InputError, StorageError
-from catnf.tasks.files import data_folders, find_data
+from catnf.tasks.files import need_data
 from catnf.tasks.table.data import CategoricalTable
+from catnf.tasks.table.sources import COMMAND, FILE
 from catnf.tasks.task import Split
-
-FILE = "tabular/credit-g.csv"
-ADDRESS = "https://www.openml.org/d/31"
 
 ROWS = 1000
 SPLITS: dict[str, slice] = {
@@ -80,13 +78,7 @@ class CreditRisk(CategoricalTable):
 
     @cached_property
     def _all(self) -> Tensor:
-        found = find_data(FILE)
-        if found is None:
-            raise StorageError(
-                f"The credit data are not there; get them from {ADDRESS} as CSV and put them into "
-                f"{data_folders()[0] / FILE}."
-            )
-        return read_credit(found)
+        return read_credit(need_data(FILE, COMMAND))
 
 
 def read_credit(path: Path) -> Tensor:
@@ -96,15 +88,17 @@ def read_credit(path: Path) -> Tensor:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StorageError(
-            f"{path} cannot be read as the credit data; get it again from {ADDRESS}."
+            f"{path} cannot be read as the credit data; remove it and make it again with {COMMAND}."
         ) from error
     codes = {name: {label: code for code, label in enumerate(labels)} for name, labels in COLUMNS.items()}
     try:
         x = torch.tensor([[codes[name][row[name].strip("'")] for name in COLUMNS] for row in rows])
     except (KeyError, AttributeError) as error:
         raise StorageError(
-            f"{path} has no column or value {error}; get the credit data again from {ADDRESS}."
+            f"{path} has no column or value {error}; remove it and make it again with {COMMAND}."
         ) from error
     if len(x) != ROWS:
-        raise StorageError(f"{path} has {len(x)} rows, not {ROWS}; get the credit data again from {ADDRESS}.")
+        raise StorageError(
+            f"{path} has {len(x)} rows, not {ROWS}; remove it and make it again with {COMMAND}."
+        )
     return x
