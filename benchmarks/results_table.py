@@ -25,11 +25,6 @@ def filled(root: Path) -> str:
     return text
 
 
-def summary(root: Path) -> str:
-    """The package's summary of the results as it should be."""
-    return Results.of_folder(root / "results").summary()
-
-
 if __name__ == "__main__":
     (ROOT / "README.md").write_text(filled(ROOT))
-    SUMMARY.write_text(summary(ROOT))
+    SUMMARY.write_text(Results.of_folder(ROOT / "results").summary())

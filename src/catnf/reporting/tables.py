@@ -103,7 +103,7 @@ def molecules_table(results: Results, paper: Paper) -> Grid:
         if experiment in paper.rows:
             found[f"{name}, the paper"] = paper.rows[experiment].metrics
         for title, metrics in found.items():
-            cells = [f"{metrics[key]:.1%}" if key in metrics else "–" for key in shares]
+            cells = [_share(metrics[key]) if key in metrics else "–" for key in shares]
             distance = f"{metrics['fcd']:.1f}" if "fcd" in metrics else "–"
             rows.append([title, *cells, f"{metrics['bits_per_node']:.2f}", distance])
     return Grid(["molecules", *heads], rows)
@@ -221,6 +221,16 @@ def _our_coloring(result: Result | None) -> str:
         return "–"
     metrics, (low, high) = result["metrics"], result["intervals"]["validity"]
     return f"{metrics['validity']:.1%} ± {(high - low) / 2:.1%} / {metrics['bits_per_node']:.3f}"
+
+
+def _share(value: float) -> str:
+    """In percent; all is said of all alone.
+
+    >>> _share(0.9996), _share(0.974), _share(1.0)
+    ('99.96%', '97.4%', '100.0%')
+    """
+    rounded = f"{value:.1%}"
+    return f"{value:.2%}" if value < 1.0 and rounded == "100.0%" else rounded
 
 
 def _seeds(result: Result) -> str:
