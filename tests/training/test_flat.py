@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from catnf.errors import StorageError
+from catnf.nets import CausalLSTM
 from catnf.nets.network import Network
 from catnf.training.flat import FlatParameters
 
@@ -97,3 +98,15 @@ def test_networks_in_bfloat16_follow_the_float32_values() -> None:
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, exact[name].to(parameter.dtype)), name
     assert not torch.equal(exact["first.linear.weight"], model.first.linear.weight.float())
+
+
+def test_gates_of_recurrent_networks_are_matrices_of_their_own() -> None:
+    model = CausalLSTM(inputs=5, hidden=16, layers=2)
+    flat = FlatParameters(model)
+    gates = [stack for stack in flat.stacks if (stack.rows, stack.columns) == (16, 16)]
+    found = [matrix for stack in gates for matrix in stack.view(flat.values.detach())]
+    wanted = [model.mix.weight]
+    for weights in model.layers[0].all_weights:  # type: ignore[union-attr]
+        wanted += [gate for weight in weights[:2] for gate in weight.split(16)]
+    assert len(found) == len(wanted) == 1 + 2 * 2 * 4
+    assert all(any(torch.equal(one, other) for other in found) for one in wanted)

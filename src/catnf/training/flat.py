@@ -6,7 +6,7 @@ gradient norm is one reduction, and a gradient travels between processes in one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import torch
@@ -50,8 +50,8 @@ class FlatParameters:
             # Network parameters come first, so that their low-precision copy is one contiguous range, and
             # first among them the hidden matrices, those of one shape together.
             p = named[name]
-            hidden = id(p) in matrices
-            return id(p) not in in_networks, not hidden, tuple(p.shape) if hidden else ()
+            parts = matrices.get(id(p), 0)
+            return id(p) not in in_networks, not parts, (*p.shape, parts) if parts else ()
 
         self.names = sorted(named, key=place)
         self.parameters = [named[name] for name in self.names]
@@ -139,15 +139,18 @@ class FlatParameters:
         self.values.copy_(flat)
         self.refresh()
 
-    def _find_stacks(self, matrices: set[int]) -> list[Stack]:
+    def _find_stacks(self, matrices: Mapping[int, int]) -> list[Stack]:
         """Where hidden matrices of one shape follow each other."""
         hidden = [
-            (p.shape, o) for p, o in zip(self.parameters, self.offsets, strict=True) if id(p) in matrices
+            (p.shape, matrices[id(p)], o)
+            for p, o in zip(self.parameters, self.offsets, strict=True)
+            if id(p) in matrices
         ]
         stacks = []
-        for shape, run in groupby(hidden, key=lambda item: item[0]):
-            offsets = [offset for _, offset in run]
-            stacks.append(Stack(offsets[0], len(offsets), shape[0], shape[1], _aligned(shape.numel())))
+        for (shape, parts), run in groupby(hidden, key=lambda item: item[:2]):
+            offsets = [offset for _, _, offset in run]
+            stride = _aligned(shape.numel()) // parts
+            stacks.append(Stack(offsets[0], len(offsets) * parts, shape[0] // parts, shape[1], stride))
         return stacks
 
     @staticmethod
@@ -160,12 +163,25 @@ def _aligned(numbers: int) -> int:
     return -(-numbers // _ALIGNMENT) * _ALIGNMENT
 
 
-def _hidden_matrices(model: nn.Module) -> set[int]:
-    """Identities of the weights between hidden layers: those of plain linear layers inside networks."""
-    return {
-        id(layer.weight)
-        for network in model.modules()
-        if isinstance(network, Network)
-        for layer in network.modules()
+def _hidden_matrices(model: nn.Module) -> dict[int, int]:
+    """Of how many matrices, one below another, the weights between hidden layers consist, by identity.
+
+    They are those of plain linear layers inside networks, and those of recurrent ones: a matrix for each of
+    the four gates.
+    """
+    inside = [
+        layer for network in model.modules() if isinstance(network, Network) for layer in network.modules()
+    ]
+    linear = {
+        id(layer.weight): 1
+        for layer in inside
         if isinstance(layer, nn.Linear) and not isinstance(layer, AlignedLinear)
     }
+    recurrent = {
+        id(weight): 4 if weight.numel() // 4 % _ALIGNMENT == 0 else 1
+        for layer in inside
+        if isinstance(layer, nn.LSTM)
+        for weight in layer.parameters()
+        if weight.dim() == 2
+    }
+    return linear | recurrent
