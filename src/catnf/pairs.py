@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 class PairLayout(NamedTuple):
@@ -72,12 +73,12 @@ def pad_graphs(x: Tensor, nodes: int, wider: int) -> Tensor:
     return out
 
 
-def to_matrix(values: Tensor, layout: PairLayout) -> Tensor:
-    """Values of pairs `[batch, pairs, width]` as a symmetric matrix `[batch, nodes, nodes, width]`.
+def to_matrix(values: Tensor, layout: PairLayout, spare: int = 0) -> Tensor:
+    """Values of pairs `[batch, pairs, width]` as a symmetric matrix `[batch, nodes, nodes + spare, width]`.
 
-    The diagonal is zero.
+    The diagonal and spare columns are zero.
     """
-    out: Tensor = _ToMatrix.apply(values, *layout)
+    out: Tensor = _ToMatrix.apply(values, *layout, spare)
     return out
 
 
@@ -87,10 +88,10 @@ def sum_of_ends(values: Tensor, layout: PairLayout) -> Tensor:
     return out
 
 
-def _spread(values: Tensor, matrix: Tensor) -> Tensor:
-    nodes = matrix.shape[0]
-    off_diagonal = ~torch.eye(nodes, dtype=torch.bool, device=values.device)
-    return values[:, matrix] * off_diagonal.unsqueeze(-1).to(values.dtype)
+def _spread(values: Tensor, matrix: Tensor, spare: int = 0) -> Tensor:
+    off_diagonal = ~torch.eye(len(matrix), dtype=torch.bool, device=values.device)
+    shown = F.pad(off_diagonal, (0, spare)).unsqueeze(-1)
+    return values[:, F.pad(matrix, (0, spare))] * shown.to(values.dtype)
 
 
 # Autograd would add the gradients of gathered rows one by one; here they are gathered as well.
@@ -98,14 +99,16 @@ def _spread(values: Tensor, matrix: Tensor) -> Tensor:
 
 class _ToMatrix(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, first: Tensor, second: Tensor, matrix: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, values: Tensor, first: Tensor, second: Tensor, matrix: Tensor, spare: int
+    ) -> Tensor:
         ctx.save_for_backward(first, second)
-        return _spread(values, matrix)
+        return _spread(values, matrix, spare)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
         first, second = ctx.saved_tensors
-        return gradient[:, first, second] + gradient[:, second, first], None, None, None
+        return gradient[:, first, second] + gradient[:, second, first], None, None, None, None
 
 
 class _SumOfEnds(torch.autograd.Function):

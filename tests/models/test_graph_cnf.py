@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from catnf.context import Context, JointContext
 from catnf.encodings import MixtureEncoding
@@ -16,8 +17,8 @@ from catnf.flows.joint import GraphLatents, JointFlow, JointSizes, JointStep
 from catnf.flows.step import mixture_steps
 from catnf.models.graph_cnf import GraphCNF
 from catnf.models.graph_model import GraphModel, find_bonds
-from catnf.nets.edge_gnn import EdgeGNN
-from catnf.nets.rgcn import RelationalGCN
+from catnf.nets.edge_gnn import EdgeGNN, EdgeLayer
+from catnf.nets.rgcn import RelationalGCN, RelationalLayer
 from catnf.pairs import node_count, pair_count, pair_index, pair_layout, sum_of_ends, to_matrix
 from catnf.training.step import compile_units
 
@@ -105,6 +106,29 @@ def test_moving_between_nodes_and_pairs_has_right_gradients() -> None:
     matrix = to_matrix(pairs, layout)
     assert torch.equal(matrix, matrix.transpose(1, 2))
     assert torch.equal(matrix.diagonal(dim1=1, dim2=2), torch.zeros(2, 3, 4))
+    assert torch.autograd.gradcheck(lambda v: to_matrix(v, layout, spare=2), (pairs,))
+    assert torch.equal(to_matrix(pairs, layout, spare=2), F.pad(matrix, (0, 0, 0, 2)))
+
+
+@pytest.mark.parametrize("all_pairs", [False, True])
+def test_spare_nodes_of_products_change_nothing(all_pairs: bool) -> None:
+    torch.manual_seed(0)
+    ctx, _ = joint(all_pairs, batch=3, nodes=5)
+    layer = EdgeLayer(nodes=16, edges=8, heads=2, all_pairs=all_pairs).double()
+    layout = pair_layout(5) if all_pairs else None
+    v = torch.randn(3, 5, 16, dtype=torch.float64)
+    e = torch.randn(3, ctx.edges.elements, 8, dtype=torch.float64)
+    for plain, padded in zip(
+        layer.update(v, e, ctx, layout, 0), layer.update(v, e, ctx, layout, 3), strict=True
+    ):
+        torch.testing.assert_close(padded, plain)
+
+
+def test_spare_columns_of_relations_change_nothing() -> None:
+    torch.manual_seed(0)
+    layer = RelationalLayer(hidden=16, relations=2)
+    h, relations = torch.randn(3, 5, 16), torch.rand(3, 5, 10)
+    torch.testing.assert_close(layer(h, F.pad(relations, (0, 6))), layer(h, relations))
 
 
 @pytest.mark.parametrize("all_pairs", [False, True])

@@ -18,6 +18,8 @@ class ActNorm(Transform):
         channels: latent channels.
     """
 
+    compile_unit = True
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.zeros(channels))

@@ -23,6 +23,7 @@ class InvertibleLinear(Transform):
         generator: source of the random start.
     """
 
+    compile_unit = True
     order: Tensor
     sign: Tensor
 

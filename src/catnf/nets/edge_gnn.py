@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from catnf.context import JointContext
 from catnf.nets.gated import GatedUpdate
-from catnf.nets.linear import AlignedLinear
+from catnf.nets.linear import AlignedLinear, spare_elements
 from catnf.nets.network import Network
 from catnf.nets.readout import Readout
 from catnf.pairs import PairLayout, pair_layout, sum_of_ends, to_matrix
@@ -48,42 +48,54 @@ class EdgeLayer(nn.Module):
         self, v: Tensor, e: Tensor, ctx: JointContext, layout: PairLayout | None
     ) -> tuple[Tensor, Tensor]:
         """`v: [batch, nodes, width]`, `e: [batch, edges, width]`; a layout where edges are all pairs."""
+        return self.update(v, e, ctx, layout, spare_elements(v))
+
+    def update(
+        self, v: Tensor, e: Tensor, ctx: JointContext, layout: PairLayout | None, spare: int
+    ) -> tuple[Tensor, Tensor]:
+        """`forward` with so many `spare` nodes in all products, which change nothing."""
         normed = self.norm_edges(e)
         if layout is not None:
-            v = self.update_nodes(v, self._attend_all(self.norm_nodes(v), normed, ctx, layout))
+            v = self.update_nodes(v, self._attend_all(self.norm_nodes(v), normed, ctx, layout, spare))
             ends = sum_of_ends(self.from_ends(self.norm_nodes(v)), layout)
         else:
             assert ctx.incidence is not None
-            incidence = ctx.incidence.to(v.dtype)
+            incidence = F.pad(ctx.incidence.to(v.dtype), (0, spare))
             v = self.update_nodes(v, self._attend_edges(self.norm_nodes(v), normed, ctx, incidence))
-            ends = incidence.sum(1) @ self.from_ends(self.norm_nodes(v))
+            ends = incidence.sum(1) @ F.pad(self.from_ends(self.norm_nodes(v)), (0, 0, 0, spare))
         return v, self.update_edges(e, F.gelu(self.from_edge(normed) + ends))
 
-    def _attend_all(self, v: Tensor, e: Tensor, ctx: JointContext, layout: PairLayout) -> Tensor:
+    def _attend_all(self, v: Tensor, e: Tensor, ctx: JointContext, layout: PairLayout, spare: int) -> Tensor:
         """What nodes collect from all others: `[batch, nodes, width]`."""
         query, key, value = self.values(v).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        bias = to_matrix(self.scores(e), layout).permute(0, 3, 1, 2)
+        key, value = F.pad(key, (0, 0, 0, spare)), F.pad(value, (0, 0, 0, spare))
+        bias = to_matrix(self.scores(e), layout, spare).permute(0, 3, 1, 2)
         scores = query @ key.mT / math.sqrt(query.shape[-1]) + bias
-        if ctx.nodes.mask is not None:
-            scores = scores.masked_fill(~ctx.nodes.mask[:, None, None, :], -torch.inf)
+        there = F.pad(ctx.nodes.real(v), (0, spare))
+        scores = scores.masked_fill(~there[:, None, None, :], -torch.inf)
         attention = torch.softmax(scores.float(), dim=-1).to(v.dtype)
         # Edges are averaged before they are mapped to values: far fewer numbers.
-        edges = attention.transpose(1, 2) @ to_matrix(e, layout)  # [batch, nodes, heads, edge width]
+        edges = attention.transpose(1, 2) @ to_matrix(e, layout, spare)  # [batch, nodes, heads, edge width]
         weights = self.edge_values.weight.unflatten(0, (self.heads, -1))  # [heads, head width, edge width]
         collected = torch.einsum("bnhe,hwe->bnhw", edges, weights)
         return ((attention @ value).transpose(1, 2) + collected).flatten(2)
 
     def _attend_edges(self, v: Tensor, e: Tensor, ctx: JointContext, incidence: Tensor) -> Tensor:
-        """What nodes collect over the edges they have: `[batch, nodes, width]`, zero without edges."""
+        """What nodes collect over the edges they have: `[batch, nodes, width]`, zero without edges.
+
+        `incidence: [batch, 2, edges, nodes + spare]`.
+        """
+        nodes = v.shape[1]
         weight = torch.exp(10.0 * torch.tanh(self.scores(e).float() / 10.0)).to(
             v.dtype
         )  # [batch, edges, heads]
         weight = ctx.edges.hide(weight)
-        across = incidence.flip(1) @ self.values(v).unsqueeze(1)  # the values of the other end
+        values = F.pad(self.values(v), (0, 0, 0, incidence.shape[-1] - nodes))
+        across = incidence.flip(1) @ values.unsqueeze(1)  # the values of the other end
         message = (across + self.edge_values(e).unsqueeze(1)).unflatten(-1, (self.heads, -1))
         weighted = (message * weight[:, None, :, :, None]).flatten(-2)
-        collected = (incidence.mT @ weighted).sum(1)
-        total = (incidence.sum(1).mT @ weight).clamp(min=1e-4)
+        collected = (incidence.mT @ weighted).sum(1)[:, :nodes]
+        total = (incidence.sum(1).mT @ weight)[:, :nodes].clamp(min=1e-4)
         return (collected.unflatten(-1, (self.heads, -1)) / total.unsqueeze(-1)).flatten(2)
 
 

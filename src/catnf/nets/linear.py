@@ -22,6 +22,11 @@ class AlignedLinear(nn.Linear):
         return F.linear(F.pad(input, (0, more_in)), weight, bias)[..., : self.out_features]
 
 
+def spare_elements(values: Tensor) -> int:
+    """How many elements, `values: [batch, elements, width]`, to add so that products over them are fast."""
+    return -values.shape[1] % _ALIGNMENT if values.is_cuda else 0
+
+
 def lookup(table: Tensor, x: Tensor) -> Tensor:
     """Rows of `table: [categories, width]` for categories `x: [...]`, giving `[..., width]`.
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from catnf.context import Context, RelationalContext
 from catnf.errors import InputError
 from catnf.nets.gated import GatedUpdate
-from catnf.nets.linear import AlignedLinear
+from catnf.nets.linear import AlignedLinear, spare_elements
 from catnf.nets.network import Network
 from catnf.nets.readout import Readout
 
@@ -30,9 +30,13 @@ class RelationalLayer(nn.Module):
         self.update = GatedUpdate(hidden)
 
     def forward(self, h: Tensor, relations: Tensor) -> Tensor:
-        """`h: [batch, nodes, hidden]`; `relations: [batch, nodes, relations * nodes]`, rows that average."""
+        """`h: [batch, nodes, hidden]`; `relations: [batch, nodes, relations * nodes]`, rows that average.
+
+        Spare columns of `relations`, of zeros, change nothing.
+        """
         own, others = self.values(self.norm(h)).split((h.shape[-1], self.relations * h.shape[-1]), dim=-1)
         others = others.unflatten(-1, (self.relations, -1)).transpose(1, 2).flatten(1, 2)
+        others = F.pad(others, (0, 0, 0, relations.shape[-1] - others.shape[1]))
         return self.update(h, F.gelu(own + relations @ others))
 
 
@@ -64,6 +68,7 @@ class RelationalGCN(Network):
         h = torch.cat([kept, ctx.sizes(kept)], dim=-1).to(dtype)
         h = self.mix(F.gelu(self.input(h) + self.degrees(ctx.degrees.to(dtype))))
         relations = ctx.relations.to(dtype)
+        relations = F.pad(relations, (0, spare_elements(relations.mT)))
         for layer in self.layers:
             h = layer(h, relations)
         out: Tensor = self.readout(h)
