@@ -7,7 +7,7 @@ from catnf.reference import Paper, Results
 from catnf.reporting.grid import Grid
 from catnf.reporting.page import Section, paragraphs, table
 from catnf.reporting.reproduction import BLOCKS, Here, compare, experiments, grid
-from catnf.reporting.tables import anomalies_table, comparison_table, scale_table, speed_table
+from catnf.reporting.tables import AUTHORS, anomalies_table, comparison_table, scale_table, speed_table
 
 TITLES = {
     "sets": "Sets",
@@ -80,22 +80,10 @@ def speed_section(results: Results) -> Section:
 
 
 def _speeds(results: Results) -> Grid:
-    """The table of README.md and, where it is measured, molecules, whose sizes of batches differ."""
+    """The table of README.md, with where the authors' figures come from."""
     known = speed_table(results)
-    rows = list(known.rows)
-    notes = [
-        f"{results[name]['source'].capitalize()}." for name in ("bench/authors", "bench/authors-coloring")
-    ]
-    ours = results.get("bench/molecules-zinc250k-h200")
-    authors = results.get("bench/authors-molecules")
-    if ours is not None and authors is not None:
-        theirs = authors["rows"][0]
-        row = [f"molecules, one {ours['hardware']}, ours with Muon", str(ours["n"])]
-        for metric in ("train_step_ms", "sample_ms"):
-            row += [f"{ours['metrics'][metric]:.3g} ms", f"{theirs['metrics'][metric]} ms"]
-        rows.append(row)
-        notes.append(f"{authors['source'].capitalize()}.")
-    return Grid(known.head, rows, "", notes)
+    notes = [f"{results[f'bench/{name}']['source'].capitalize()}." for name in AUTHORS]
+    return Grid(known.head, known.rows, "", notes)
 
 
 def floor_table(results: Results, name: str) -> Grid:

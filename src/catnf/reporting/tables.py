@@ -62,7 +62,9 @@ SPEEDS = {
     "sets-cpu": "sets, 2 CPU cores",
     "coloring-small-h200": "small colorings, one NVIDIA H200",
     "coloring-large-h200": "large colorings, one NVIDIA H200",
+    "molecules-zinc250k-h200": "molecules, one NVIDIA H200",
 }
+AUTHORS = ("authors", "authors-coloring", "authors-molecules")
 
 
 def sets_table(results: Results, paper: Paper) -> Grid:
@@ -181,7 +183,7 @@ def scale_table(results: Results) -> Grid:
 
 def speed_table(results: Results) -> Grid:
     """Milliseconds of a training step and of sampling, ours and those of the authors' code."""
-    authors = [row for name in ("authors", "authors-coloring") for row in results[f"bench/{name}"]["rows"]]
+    authors = [row for name in AUTHORS for row in results[f"bench/{name}"]["rows"]]
     rows = []
     for (name, title), theirs in zip(SPEEDS.items(), authors, strict=True):
         ours = results[f"bench/{name}"]
