@@ -219,6 +219,7 @@ def test_other_contexts_are_refused(model: Model) -> None:
     [
         ({"channels": 0}, r"model\.channels is 0; give at least 1"),
         ({"dropout": 1.0}, r"model\.dropout is 1\.0; give a share"),
+        ({"network": "transformer", "weight_dropout": 0.1}, r"a transformer has no weights over time"),
         ({"network": "transformer", "hidden": 7}, r"model\.hidden is 7; choose an even multiple"),
         ({"kind": "text-parallel", "channels": 1}, r"model\.channels is 1; a channel mask"),
         ({"encoder_hidden": 5}, r"model\.encoder_hidden is 5; give an even number"),

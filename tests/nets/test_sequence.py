@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 import torch
@@ -72,6 +74,27 @@ def test_what_is_dropped() -> None:
     assert drop(values, 0.3, None) is values
     with pytest.raises(InputError, match=r"dropout is 1\.0; give a share"):
         CausalLSTM(3, 8, dropout=1.0)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_dropped_weights_of_an_lstm(layers: int) -> None:
+    torch.manual_seed(0)
+    network = CausalLSTM(3, 8, layers, weight_dropout=0.5)
+    values, generator = torch.randn(2, 6, 3), torch.Generator().manual_seed(1)
+    ctx = SequenceContext(2, 6, generator=generator)
+    out = network(values, ctx)
+    # The same numbers, drawn once more, make a network of the weights that are left.
+    generator.manual_seed(1)
+    thinned = copy.deepcopy(network)
+    with torch.no_grad():
+        for _, onwards, *_ in cast("nn.LSTM", thinned.layers[0]).all_weights:
+            onwards.copy_(drop(onwards, 0.5, generator))
+    torch.testing.assert_close(thinned(values, SequenceContext(2, 6)), out)
+    gradients = torch.autograd.grad(out.sum(), [w[1] for w in cast("nn.LSTM", network.layers[0]).all_weights])
+    left = [w[1] != 0 for w in cast("nn.LSTM", thinned.layers[0]).all_weights]
+    assert all(bool((g[~kept] == 0).all()) and bool(g.any()) for g, kept in zip(gradients, left, strict=True))
+    with pytest.raises(InputError, match=r"weight_dropout is -0\.1; give a share"):
+        CausalLSTM(3, 8, weight_dropout=-0.1)
 
 
 @pytest.mark.parametrize("make", [BidirectionalLSTM, ParallelTransformer])

@@ -46,6 +46,12 @@ def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tens
     return values * kept * (1.0 / (1.0 - rate))
 
 
+def check_share(name: str, rate: float) -> None:
+    """`InputError` where something cannot be dropped at this rate."""
+    if not 0.0 <= rate < 1.0:
+        raise InputError(f"{name} is {rate}; give a share from 0 to below 1.")
+
+
 @dataclass(frozen=True)
 class Memory:
     """What a network over time remembers between elements.
@@ -71,9 +77,8 @@ class Causal(Network):
 
     def __init__(self, inputs: int, hidden: int, input_dropout: float, dropout: float) -> None:
         super().__init__()
-        for name, rate in (("input_dropout", input_dropout), ("dropout", dropout)):
-            if not 0.0 <= rate < 1.0:
-                raise InputError(f"{name} is {rate}; give a share from 0 to below 1.")
+        check_share("input_dropout", input_dropout)
+        check_share("dropout", dropout)
         self.hidden, self.input_dropout, self.dropout = hidden, input_dropout, dropout
         self.input = AlignedLinear(inputs, hidden, bias=False)
         self.place = AlignedLinear(PLACES, hidden)
@@ -130,6 +135,8 @@ class CausalLSTM(Causal):
         layers: of the LSTM.
         input_dropout: share of elements that are hidden in training.
         dropout: share of numbers dropped before, between and after the layers in training.
+        weight_dropout: share of weights from one element to the next that are dropped in training, the same
+            ones for a whole batch.
     """
 
     def __init__(
@@ -139,8 +146,11 @@ class CausalLSTM(Causal):
         layers: int = 1,
         input_dropout: float = 0.0,
         dropout: float = 0.0,
+        weight_dropout: float = 0.0,
     ) -> None:
         super().__init__(inputs, hidden, input_dropout, dropout)
+        check_share("weight_dropout", weight_dropout)
+        self.weight_dropout = weight_dropout
         # One module runs all layers side by side on a GPU; what is dropped between them must be ours to draw.
         depths = [layers] if dropout == 0.0 else [1] * layers
         self.layers = nn.ModuleList(lstm(hidden, hidden, depth) for depth in depths)
@@ -149,8 +159,21 @@ class CausalLSTM(Causal):
         h = embedded
         with _quiet():
             for number, layer in enumerate(self.layers):
-                h, _ = layer(drop(h, self.dropout, ctx.generator) if number else h)
+                seen = drop(h, self.dropout, ctx.generator) if number else h
+                h = self._run_layer(cast("nn.LSTM", layer), seen, ctx.generator)
         return h
+
+    def _run_layer(self, layer: nn.LSTM, h: Tensor, generator: torch.Generator | None) -> Tensor:
+        out: Tensor
+        if self.weight_dropout == 0.0 or generator is None:
+            out, _ = layer(h)
+            return out
+        weights = []
+        for inwards, onwards, *biases in layer.all_weights:
+            weights += [inwards, drop(onwards, self.weight_dropout, generator), *biases]
+        start = h.new_zeros(layer.num_layers, h.shape[0], layer.hidden_size)
+        out, _, _ = torch.lstm(h, (start, start), weights, True, layer.num_layers, 0.0, True, False, True)
+        return out
 
     def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
         zeros = self.mix.weight.new_zeros(ctx.batch, self.hidden)

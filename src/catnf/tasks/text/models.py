@@ -21,7 +21,7 @@ from catnf.models import Model, TextFlow
 from catnf.models.baselines import LanguageModel
 from catnf.nets import BidirectionalLSTM, CausalLSTM, CausalTransformer, ChannelHeads, ParallelTransformer
 from catnf.nets.channels import CategoryWeights
-from catnf.nets.sequence import Causal
+from catnf.nets.sequence import Causal, check_share
 from catnf.tasks.task import Task
 from catnf.tasks.text.data import Text
 
@@ -54,6 +54,7 @@ class TextModelConfig:
     decoder: Literal["bayes", "network", "tied"] = "bayes"  # of words, of which there are more than 256
     input_dropout: float = 0.05  # share of symbols that are hidden from those after them in training
     dropout: float = 0.0  # share of numbers dropped in the network over time in training
+    weight_dropout: float = 0.0  # share of an LSTM's weights over time that are dropped in training
     reach: float = 10.0  # how many times farther than other weights the tables of encodings move in a step
 
     def __post_init__(self) -> None:
@@ -61,12 +62,16 @@ class TextModelConfig:
         for name in (*names, "encoder_hidden"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
-        for name in ("input_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"model.{name} is {getattr(self, name)}; give a share from 0 to below 1.")
+        for name in ("input_dropout", "dropout", "weight_dropout"):
+            check_share(f"model.{name}", getattr(self, name))
         if not self.reach > 0:
             raise InputError(f"model.reach is {self.reach}; give a number above 0.")
         transformer = self.network == "transformer" or self.kind == "text-parallel"
+        if transformer and self.weight_dropout:
+            raise InputError(
+                f"model.weight_dropout is {self.weight_dropout}, but a transformer has no weights over time; "
+                "use model.dropout, or model.network=lstm."
+            )
         if transformer and (self.hidden % self.heads or self.hidden // self.heads % 2):
             raise InputError(
                 f"model.hidden is {self.hidden}; choose an even multiple of the {self.heads} attention heads."
@@ -113,7 +118,7 @@ def build_text_model(
 def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     dropouts = (config.input_dropout, config.dropout)
     if config.network == "lstm":
-        return CausalLSTM(inputs, config.hidden, config.blocks, *dropouts)
+        return CausalLSTM(inputs, config.hidden, config.blocks, *dropouts, config.weight_dropout)
     return CausalTransformer(inputs, config.hidden, config.blocks, config.heads, *dropouts)
 
 
