@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -42,8 +42,13 @@ def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tens
     """Zero a random share of numbers and scale up the others; all stay without a generator."""
     if rate == 0.0 or generator is None:
         return values
-    kept = torch.rand(values.shape, device=values.device, generator=generator) >= rate
-    return values * kept * (1.0 / (1.0 - rate))
+    return values * kept(values.shape, values, rate, generator)
+
+
+def kept(shape: Sequence[int], like: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """What numbers of this `shape` are multiplied by so that a random share of them becomes zero."""
+    # In the dtype of the numbers from the start: products of different ones are slow on a GPU.
+    return like.new_empty(shape).bernoulli_(1.0 - rate, generator=generator).div_(1.0 - rate)
 
 
 def check_share(name: str, rate: float) -> None:

@@ -10,7 +10,7 @@ from catnf.context import Context, SequenceContext
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
 from catnf.nets.readout import Readout
-from catnf.nets.sequence import PLACES, Causal, places
+from catnf.nets.sequence import PLACES, Causal, kept, places
 from catnf.repetition import Index, put
 
 
@@ -133,7 +133,10 @@ class CausalTransformer(Causal):
         h = embedded
         rotation = rotations(torch.arange(ctx.elements, device=h.device), self.hidden // self.heads)
         for layer in self.layers:
-            h = layer(h, rotation, None, kept(h, self.dropout, ctx.generator))
+            factors = None
+            if self.dropout > 0.0 and ctx.generator is not None:
+                factors = kept((2, *h.shape), h, self.dropout, ctx.generator)
+            h = layer(h, rotation, None, factors)
         return self.norm(h)
 
     def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
@@ -179,11 +182,3 @@ class ParallelTransformer(Network):
             h = layer(h, rotation, own.mask, None)
         out: Tensor = self.readout(h)
         return out
-
-
-def kept(h: Tensor, rate: float, generator: torch.Generator | None) -> Tensor | None:
-    """What two additions to `h` are multiplied by, `[2, *h.shape]`; `None` where nothing is dropped."""
-    if rate == 0.0 or generator is None:
-        return None
-    stays = torch.rand((2, *h.shape), device=h.device, generator=generator) >= rate
-    return stays.to(h.dtype) * (1.0 / (1.0 - rate))
