@@ -144,6 +144,7 @@ class SequenceContext(Context):
         generator: randomness of dropout; `None` where nothing is dropped.
         anchors: means and log-scales of the categories in latent space, `[categories, channels]` each; `None`
             where couplings do not start from them.
+        lengths: `[batch]`, of the whole texts, where the elements are their beginning alone.
     """
 
     pairwise: ClassVar[bool] = False
@@ -151,6 +152,7 @@ class SequenceContext(Context):
     prompt: Tensor | None = None
     generator: torch.Generator | None = None
     anchors: tuple[Tensor, Tensor] | None = None  # no tensor of its own: it has no batch
+    lengths: Tensor | None = None
 
     @classmethod
     def of(cls, x: Tensor, lengths: Tensor | None = None) -> SequenceContext:
@@ -175,8 +177,19 @@ class SequenceContext(Context):
     def to_end(self, like: Tensor) -> Tensor:
         """How many elements follow every element: `[batch, elements]`, or with 1 in place of `batch`."""
         place = torch.arange(self.elements, device=like.device)
-        last = place.new_full((1, 1), self.elements) if self.mask is None else self.mask.sum(1, keepdim=True)
+        if self.lengths is not None:
+            last = self.lengths.unsqueeze(1)
+        elif self.mask is not None:
+            last = self.mask.sum(1, keepdim=True)
+        else:
+            last = place.new_full((1, 1), self.elements)
         return (last - 1 - place).clamp(min=0)
+
+    def beginning(self, elements: int, like: Tensor) -> SequenceContext:
+        """The context of the first `elements` of the same texts, on the device of `like`."""
+        lengths = self.real(like).sum(1)
+        mask = None if self.mask is None else self.mask[:, :elements]
+        return replace(self, elements=elements, mask=mask, lengths=lengths)
 
     def bare(self) -> Context:
         """Shape and padding alone."""
@@ -238,6 +251,7 @@ class ColumnContext(Context):
 
     turns: Tensor | None = None
     anchors: tuple[Tensor, Tensor] | None = None  # no tensor of its own: it has no batch
+    lengths: Tensor | None = None
 
     @classmethod
     def need(cls, ctx: Context) -> ColumnContext:

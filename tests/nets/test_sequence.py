@@ -55,6 +55,15 @@ def test_one_after_another_equals_all_at_once(
     torch.testing.assert_close(torch.cat(states, dim=1), whole, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("lengths", [None, [6, 4]])
+@torch.no_grad()
+def test_a_beginning_knows_where_texts_end(network: Causal, lengths: list[int] | None) -> None:
+    values = torch.randn(2, 6, 3)
+    ctx = SequenceContext.of(values[..., 0], None if lengths is None else torch.tensor(lengths))
+    start = network(values[:, :3], ctx.beginning(3, values))
+    torch.testing.assert_close(start, network(values, ctx)[:, :3], atol=1e-5, rtol=1e-4)
+
+
 def test_places_count_from_both_ends() -> None:
     x = torch.zeros(2, 7)
     whole, padded = places(SequenceContext.of(x), x), places(SequenceContext.of(x, torch.tensor([7, 4])), x)

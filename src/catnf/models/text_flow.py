@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from catnf.context import Context, SequenceContext
 from catnf.encodings.encoding import Encoding
@@ -105,8 +104,8 @@ class TextFlow(TextModel, CategoricalFlow):
             return own.hide(self.encoding.decode(self.flow.inverse(z, own), own.bare()))
         # What the flow makes of the prompt takes the place of noise: going back, it becomes the prompt again.
         known = own.prompt.shape[1]
-        padded = F.pad(own.prompt.long(), (0, own.elements - known))
-        noise, _ = self.flow(self.encoding.encode(padded, own.bare(), generator).z, own)
-        z = torch.cat([noise[:, :known], z[:, known:]], dim=1)
+        start = own.beginning(known, z)
+        noise, _ = self.flow(self.encoding.encode(own.prompt.long(), start.bare(), generator).z, start)
+        z = torch.cat([noise, z[:, known:]], dim=1)
         x = self.encoding.decode(self.flow.inverse(z, own), own.bare())
         return own.hide(torch.cat([own.prompt.long(), x[:, known:]], dim=1))
