@@ -209,3 +209,27 @@ def test_the_example_shows_its_progress_and_can_be_stopped(browser: Any, address
     press(browser, "#table [data-stop]")
     assert finished(browser, "table", 60) == "Stopped."
     assert browser.execute_script("return document.querySelector('#table .progress').hidden")
+
+
+def test_a_table_that_is_too_large_gets_an_answer(address: str) -> None:
+    """Over a real connection, both where its length is told first and where it is not."""
+    import http.client
+
+    host = address.removeprefix("http://").rstrip("/")
+
+    def pieces() -> Iterator[bytes]:
+        yield from (b" " * 100_000 for _ in range(60))
+
+    for body in (b" " * 6_000_000, pieces()):
+        connection = http.client.HTTPConnection(host, timeout=60)
+        connection.putrequest("POST", "/api/table?name=a.csv")
+        if isinstance(body, bytes):  # only the head: what is too long need not be sent
+            connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders()
+        else:
+            connection.putheader("Transfer-Encoding", "chunked")
+            connection.endheaders(body, encode_chunked=True)
+        answer = connection.getresponse()
+        assert answer.status == 413
+        assert answer.read() == b'{"problem": "That is more than 5 MB; send less."}'
+        connection.close()

@@ -37,6 +37,7 @@ HEADERS = {
 
 _HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d{1,5})?", re.IGNORECASE)
 _PATIENCE = 30.0  # seconds for a whole request to arrive
+_DRAINED = 4  # times the limit that is read and dropped: who is still sending does not see an answer
 
 
 class Guard:
@@ -60,6 +61,9 @@ class Guard:
         if problem is not None:
             return await _answer(send, 403, problem)
         most = self.limits.upload if scope["path"] == UPLOAD else self.limits.request
+        too_large = f"That is more than {size(most)}; send less."
+        if _announced(scope["headers"]) > most:
+            return await _answer(send, 413, too_large)
         try:
             body = await asyncio.wait_for(_read(receive, most), _PATIENCE)
         except TimeoutError:
@@ -67,7 +71,7 @@ class Guard:
         except ConnectionResetError:
             return  # nobody waits for an answer, and half a request is none
         if body is None:
-            return await _answer(send, 413, f"That is more than {size(most)}; send less.")
+            return await _answer(send, 413, too_large)
         return await self.app(scope, _replayed(body, receive), _with_headers(send))
 
 
@@ -96,20 +100,27 @@ def size(count: int) -> str:
     return f"{count / 1e6:g} MB" if count >= 1_000_000 else f"{count / 1e3:g} kB"
 
 
+def _announced(headers: list[tuple[bytes, bytes]]) -> int:
+    """The length that a request says it has; 0 where it does not say."""
+    told = [value for key, value in headers if key.lower() == b"content-length" and value.isdigit()]
+    return max((int(value) for value in told), default=0)
+
+
 async def _read(receive: Receive, most: int) -> bytes | None:
-    """The body of a request; `None` where it is longer than `most` bytes."""
+    """The body of a request; `None` where it is longer than `most` bytes, of which no more are kept."""
     parts: list[bytes] = []
     length, more = 0, True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ConnectionResetError
-        parts.append(message.get("body", b""))
-        length += len(parts[-1])
-        if length > most:
-            return None
+        length += len(message.get("body", b""))
         more = message.get("more_body", False)
-    return b"".join(parts)
+        if length <= most:
+            parts.append(message.get("body", b""))
+        elif length > _DRAINED * most:
+            return None
+    return b"".join(parts) if length <= most else None
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
