@@ -228,19 +228,9 @@ def test_what_is_no_json_object(client: TestClient, body: bytes) -> None:
     assert response.json()["problem"].endswith(".")
 
 
-def test_texts_are_continued(
-    make_client: Callable[..., TestClient], run_catnf: Callable[..., Any], tmp_path: Path
-) -> None:
-    (tmp_path / "story.txt").write_text("the cat sat on the mat; the dog ran away.\n" * 60)
-    small = ["task.window=16", "model.hidden=16", "model.blocks=1", "model.width=8", "training.steps=3"]
-    changes = [
-        part for value in (*small, "training.batch=4", "training.warmup=2") for part in ("--set", value)
-    ]
-    trained = ("train", "text/text8/lstm", "--text", "story.txt", "-o", "run", "--device", "cpu", "--quiet")
-    outcome = run_catnf(*trained, *changes)
-    assert outcome.code == 0, outcome.err
-    client = make_client(tmp_path / "run")
-    assert client.get("/api/about").json()["text"] == {"name": str(tmp_path / "run")}
+def test_texts_are_continued(make_client: Callable[..., TestClient], text_run: Path) -> None:
+    client = make_client(text_run)
+    assert client.get("/api/about").json()["text"] == {"name": str(text_run)}
     told = ask(client, "text", prompt="The cat", symbols=20, seed=3)
     assert told["text"].startswith("the cat")
     assert len(told["text"]) == len("the cat") + 20

@@ -11,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,23 @@ pytest.importorskip("fastapi", reason="needs the extra studio")
 Run = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Of a studio in a process of its own, which ends by Ctrl-C."""
-    command = [sys.executable, "-m", "catnf", "studio", "--port", "0", "--device", "cpu"]
+@contextmanager
+def serving(*options: object) -> Iterator[str]:
+    """The address of a studio in a process of its own, which ends by Ctrl-C."""
+    command = [sys.executable, "-m", "catnf", "studio", "--port", "0", "--device", "cpu", *map(str, options)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 0
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a studio without a model of texts."""
+    with serving() as found:
+        yield found
 
 
 def test_it_is_heard_on_this_computer_only(address: str) -> None:
@@ -233,3 +241,15 @@ def test_a_table_that_is_too_large_gets_an_answer(address: str) -> None:
         assert answer.status == 413
         assert answer.read() == b'{"problem": "That is more than 5 MB; send less."}'
         connection.close()
+
+
+def test_a_text_is_continued(browser: Any, text_run: Path) -> None:
+    with serving("--text", text_run) as address:
+        opened(browser, address)
+        fill(browser, "#text textarea", "The cat")
+        fill(browser, "#text [name=symbols]", "20")
+        press(browser, "#text [type=submit]")
+        assert finished(browser, "text") == "Taken in lower case: T."
+        written = browser.execute_script("return document.querySelector('#text blockquote').textContent")
+        assert written.startswith("the cat")
+        assert len(written) == len("the cat") + 20
