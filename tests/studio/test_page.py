@@ -185,6 +185,11 @@ def test_edges_are_written_and_conflicts_shown(browser: Any, address: str) -> No
     shown = "return [document.querySelectorAll('#canvas circle').length, "
     shown += "document.querySelectorAll('#canvas .conflict').length]"
     assert browser.execute_script(shown) == [5, 1]
+    closest = """
+        const nodes = [...document.querySelectorAll('#canvas g')].map(g => g.transform.baseVal[0].matrix);
+        const apart = (a, b) => Math.hypot(a.e - b.e, a.f - b.f);
+        return Math.min(...nodes.flatMap((a, i) => nodes.slice(i + 1).map(b => apart(a, b))))"""
+    assert browser.execute_script(closest) > 32, "no node covers another"
     listed = browser.execute_script("return document.querySelector('#graph .classes').textContent")
     assert all(name in listed for name in ("a", "b", "c", "d", "lone"))
 

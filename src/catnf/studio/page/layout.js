@@ -1,5 +1,7 @@
 // Places for the nodes of a graph that was written rather than drawn.
 
+const GRAVITY = 1; // towards the middle
+
 /** Moves nodes apart and neighbours together, within the unit square; nodes have x and y. */
 export function arrange(nodes, edges, rounds = 300) {
   const ideal = 0.8 / Math.sqrt(Math.max(1, nodes.length));
@@ -25,6 +27,10 @@ export function arrange(nodes, edges, rounds = 300) {
       for (const two of nodes.slice(index + 1)) push(one, two, (apart) => (ideal * ideal) / apart);
     });
     for (const [one, two] of edges) push(place.get(one), place.get(two), (apart) => -(apart * apart) / ideal);
+    for (const [node, move] of moves) {
+      move[0] += GRAVITY * (0.5 - node.x); // or parts without an edge between them would drift apart
+      move[1] += GRAVITY * (0.5 - node.y);
+    }
     const reach = 0.1 * (1 - round / rounds);
     for (const [node, [dx, dy]] of moves) {
       const length = Math.hypot(dx, dy) || 1;
@@ -36,14 +42,15 @@ export function arrange(nodes, edges, rounds = 300) {
   fit(nodes);
 }
 
-/** Stretches the drawing so that it fills the square but for a margin. */
+/** Stretches the drawing so that it fills the square but for a margin, one way at most twice the other. */
 function fit(nodes, margin = 0.08) {
-  for (const axis of ["x", "y"]) {
+  const ends = ["x", "y"].map((axis) => {
     const values = nodes.map((node) => node[axis]);
-    const low = Math.min(...values);
-    const span = Math.max(...values) - low;
-    for (const node of nodes) {
-      node[axis] = span < 1e-6 ? 0.5 : margin + ((1 - 2 * margin) * (node[axis] - low)) / span;
-    }
+    return { axis, low: Math.min(...values), high: Math.max(...values) };
+  });
+  const widest = Math.max(...ends.map(({ low, high }) => high - low), 1e-6);
+  for (const { axis, low, high } of ends) {
+    const scale = (1 - 2 * margin) / Math.max(high - low, widest / 2);
+    for (const node of nodes) node[axis] = 0.5 + scale * (node[axis] - (low + high) / 2);
   }
 }
