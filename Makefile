@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs notebooks format clean
+.PHONY: help setup demo test coverage lint docs notebooks format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 12
@@ -22,6 +22,12 @@ demo: $(STAMP) ## a short tour on the CPU
 
 test: $(STAMP) ## run the tests and the examples in docstrings
 	$(BIN)/python -m pytest
+
+# The packages that others build on, by their own tests.
+PUBLIC := flows encodings models
+coverage: $(STAMP) ## which lines of flows, encodings and models their tests reach; fails below 90 %
+	$(BIN)/python -m pytest $(PUBLIC:%=tests/%) $(PUBLIC:%=src/catnf/%) $(PUBLIC:%=--cov=catnf.%) \
+		--cov-report=term-missing:skip-covered --cov-fail-under=90
 
 lint: $(STAMP) ## check style and types
 	$(BIN)/ruff check .

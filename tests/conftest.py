@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -22,6 +23,25 @@ torch.set_num_threads(1)
 Seeded = Callable[[int], torch.Generator]
 Perturb = Callable[[nn.Module, float], nn.Module]
 Pad = Callable[[Tensor, int, float], Tensor]
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
+FLAGS += ("--disable-component-update", "--disable-sync")
+
+# For every text that is shown: its contrast with the nearest background that is not transparent.
+CONTRAST = """
+const light = c => { const v = c.match(/[\\d.]+/g).slice(0, 3).map(x => x / 255)
+    .map(x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4);
+  return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
+const behind = e => { for (; e; e = e.parentElement) {
+    const c = getComputedStyle(e).backgroundColor; if (!/, 0\\)$/.test(c)) return c }
+  return 'rgb(255,255,255)' };
+return [...document.querySelectorAll('main *')].filter(e => [...e.childNodes].some(
+    n => n.nodeType === 3 && n.textContent.trim())).map(e => {
+  const pair = [light(getComputedStyle(e).color), light(behind(e))].sort((a, b) => b - a);
+  return (pair[0] + .05) / (pair[1] + .05) }).reduce((a, b) => Math.min(a, b), 99);
+"""
+
 PackMolecules = Callable[[Path, Mapping[str, Sequence[str]]], Path]
 
 
@@ -129,3 +149,24 @@ def device_counts(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             monkeypatch.setattr(module, "counts_on_device", lambda device: True)
 
     return change
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Any]:
+    """A real browser without a window."""
+    if BROWSER is None or DRIVER is None:
+        pytest.skip("needs chromium and chromedriver")
+    driver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    options = driver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    opened = driver.Chrome(options, driver.ChromeService(DRIVER))
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture
+def lowest_contrast() -> str:
+    """JavaScript that gives the lowest contrast of a text on a page with what is behind it."""
+    return CONTRAST

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 
 from catnf.errors import MissingDependencyError
 from catnf.evaluation import Evaluation, EvaluationOptions, evaluate
@@ -65,7 +66,7 @@ def run_demo(output: Path, seconds: float) -> Path:
     left_out = write_report(page, options, lambda text: console.print(f"   {text}"))
     for sentence in left_out:
         console.print(f"   Left out. {sentence}", markup=False)
-    console.print(f"[bold]5. Look[/] at {page.resolve()}", soft_wrap=True)
+    console.print(f"[bold]5. Look[/] at {escape(str(page.resolve()))}", soft_wrap=True)
     return page
 
 
@@ -89,13 +90,13 @@ def _molecules(console: Console) -> list[SampledMolecule]:
     try:
         drawn = sample_molecules(MOLECULES)
     except MissingDependencyError as missing:
-        console.print(f"[bold]3. No molecules[/] without RDKit: {missing}")
+        console.print(f"[bold]3. No molecules[/] without RDKit: {escape(str(missing))}")
         return []
     share = sum(molecule.valid for molecule in drawn) / len(drawn)
     example = next((one.smiles for one in drawn if one.valid), "none")
     console.print(
         f"[bold]3. Drawing[/] {MOLECULES} molecules from the bundled {DEFAULT_MODEL}: {share:.1%} of them "
-        f"are valid, for instance\n   {example}"
+        f"are valid, for instance\n   {escape(example)}"
     )
     return drawn
 

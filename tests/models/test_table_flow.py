@@ -206,3 +206,76 @@ def test_categories_beyond_a_column_are_refused() -> None:
     ctx = TableContext(1, 2, numbers=torch.zeros(1, 0), present=torch.zeros(1, 0, dtype=torch.bool))
     with pytest.raises(InputError, match="beyond those it was fitted with"):
         model.log_prob(x, ctx)
+
+
+def test_what_is_not_known_is_summed_over(perturb: Perturb, seeded: Seeded) -> None:
+    """A cell that is not known comes last in any order, where it adds up to 1."""
+    model = in_turns(perturb)
+    turns = torch.tensor([2, 0, 1]).expand(len(STATES), -1)  # moved behind by the mask
+    mask = torch.tensor([True, False, True]).expand(len(STATES), -1)
+    known = model.log_prob(STATES, ColumnContext(len(STATES), 3, mask, turns=turns), 1, seeded(1)).exp()
+    last = torch.tensor([1, 2, 0]).expand(len(STATES), -1)
+    whole = model.log_prob(STATES, ColumnContext(len(STATES), 3, turns=last), 1, seeded(2)).exp()
+    summed = whole.view(SIZES).sum(1, keepdim=True).expand(SIZES)
+    assert torch.allclose(known.view(SIZES), summed, atol=1e-4)
+
+
+def test_what_is_given_is_weighted_where_columns_take_no_turns(perturb: Perturb, seeded: Seeded) -> None:
+    model = categorical("table-mixture", perturb, seeded)
+    assert isinstance(model, CategoricalFlow)
+    rows = TableFlow(model, None, torch.tensor(SIZES))
+    x, log_weight = rows.draw_given(20_000, torch.tensor([-1, 1, -1]), seeded(1))
+    assert (x[:, 1] == 1).all()
+    states = STATES[STATES[:, 1] == 1]
+    expected = model.log_prob(states, SetContext.of(states), 1000, seeded(3)).exp()
+    assert float(log_weight.exp().mean()) == pytest.approx(float(expected.sum()), abs=0.02)
+    place = x[:, 0] * SIZES[2] + x[:, 2]
+    shares = torch.bincount(place, log_weight.exp(), minlength=len(states)) / log_weight.exp().sum()
+    assert 0.5 * float((shares - expected / expected.sum()).abs().sum()) < 0.05
+
+
+def mixed(seeded: Seeded, perturb: Perturb, *columns: Column) -> tuple[TableFlow, Tensor, TableContext]:
+    """A model of some columns, and 16 rows of them."""
+    code, model = table(*columns)
+    perturb(model, 0.2)
+    x = (
+        torch.stack([torch.randint(size, (16,), generator=seeded(size)) for size in code.sizes], 1)
+        if code.sizes
+        else torch.zeros(16, 0, dtype=torch.int64)
+    )
+    numbers = torch.randn(16, len(code.numeric), generator=seeded(1))
+    present = torch.rand(numbers.shape, generator=seeded(2)) < 0.8
+    return model, x, TableContext(16, x.shape[1], numbers=numbers, present=present)
+
+
+def test_training_leaves_out_the_noise_of_latents_alone(perturb: Perturb, seeded: Seeded) -> None:
+    """Categories start so far apart that every latent tells its own, and numbers count as they are."""
+    other = Column("other", "categorical", "object", labels=("a", "b", "c"))
+    model, x, ctx = mixed(seeded, perturb, LABEL, other, LENGTH)
+    model.initialize(x, ctx, seeded(3))
+    with torch.no_grad():
+        trained, whole = (bound(x, ctx, seeded(4)).value for bound in (model.training_bound, model.bound))
+    assert torch.allclose(trained, whole, atol=0.02)
+    loss, nats = model.loss(x, ctx, seeded(4))
+    assert float(loss.detach()) == pytest.approx(float(nats)), "nothing is reconstructed in training"
+    assert float(nats) == pytest.approx(-float(trained.mean()) / 3, abs=1e-5)
+    loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("columns", [(LABEL, LENGTH, COUNT), (LENGTH, COUNT), (LABEL,)], ids=len)
+def test_the_likelihood_is_that_of_both_parts(
+    columns: tuple[Column, ...], perturb: Perturb, seeded: Seeded
+) -> None:
+    model, x, ctx = mixed(seeded, perturb, *columns)
+    model.initialize(x, ctx, seeded(3))
+    parts = model.row_likelihood(x, ctx, 5, seeded(6))
+    assert torch.equal(model.log_prob(x, ctx, 5, seeded(6)), parts.categorical + parts.numeric)
+    if LABEL not in columns:
+        assert not parts.categorical.any()
+    if LENGTH not in columns:
+        assert not parts.numeric.any()
+    with torch.no_grad():
+        bound = torch.stack([model.bound(x, ctx, seeded(seed)).value for seed in range(200)])
+    many = model.log_prob(x, ctx, 200, seeded(7))
+    assert float(bound.mean()) <= float(many.mean()) + 0.02, "more draws tighten the bound"

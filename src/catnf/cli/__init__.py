@@ -12,6 +12,7 @@ from catnf.cli import (  # noqa: E402
     molecules,
     reproduction,
     scoring,
+    studio,
     tables,
     text,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "molecules",
     "reproduction",
     "scoring",
+    "studio",
     "tables",
     "text",
 ]

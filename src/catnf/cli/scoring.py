@@ -50,11 +50,6 @@ def score(
     Lines that are no molecules are listed.
     """
     from catnf.fitted import is_table_model
-    from catnf.molecules import molecule_model, score_molecules
-    from catnf.storage import write_text
-    from catnf.tasks.cores import available_cores
-    from catnf.tasks.molecules.files import read_smiles_file
-    from catnf.tasks.molecules.preparation import refused_path
 
     if file is None:
         file = Path(first)
@@ -68,6 +63,13 @@ def score(
         if column is not None:
             raise InputError(f"--column is for molecules, but {model} is of a table; leave it out.")
         return score_rows(model, file, output, samples, seed, as_json)
+    # Only now, because rows are scored without RDKit.
+    from catnf.molecules import molecule_model, score_molecules
+    from catnf.storage import write_text
+    from catnf.tasks.cores import available_cores
+    from catnf.tasks.molecules.files import read_smiles_file
+    from catnf.tasks.molecules.preparation import refused_path
+
     fitted = molecule_model(model, chosen_device(device))
     rows = read_smiles_file(file, column)
     try:

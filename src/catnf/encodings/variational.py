@@ -71,4 +71,5 @@ class Decoder(Network):
         self.output = AlignedLinear(hidden, categories)
 
     def forward(self, z: Tensor) -> Tensor:
-        return self.output(F.gelu(self.hidden(z.to(self.hidden.weight.dtype))))
+        logits: Tensor = self.output(F.gelu(self.hidden(z.to(self.hidden.weight.dtype))))
+        return logits

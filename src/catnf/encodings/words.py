@@ -121,4 +121,5 @@ class WordDecoder(Network):
 
     def forward(self, z: Tensor) -> Tensor:
         h = F.gelu(self.input(z.to(self.mix.weight.dtype)))
-        return self.output(F.gelu(self.mix(h)))
+        logits: Tensor = self.output(F.gelu(self.mix(h)))
+        return logits

@@ -41,7 +41,7 @@ class Anchors(NamedTuple):
 
     def joint_log_densities(self, z: Tensor) -> Tensor:
         """Of `z: [..., channels]` under every category, over all channels: `[..., categories]`."""
-        out: Tensor = _JointLogDensities.apply(z, self.means, self.log_scales)
+        out: Tensor = _JointLogDensities.apply(z, self.means, self.log_scales)  # type: ignore[no-untyped-call]
         return out
 
     def of(self, channel: int | None) -> tuple[Tensor, Tensor]:

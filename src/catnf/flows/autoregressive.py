@@ -115,7 +115,10 @@ class AutoregressiveMixture(Transform):
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         own = SequenceContext.need(ctx)
         anchors = _anchors(own)
-        return self.step(z, self.network(read(z, anchors, self.reader), own), own.bare(), anchors)
+        out: tuple[Tensor, Tensor] = self.step(
+            z, self.network(read(z, anchors, self.reader), own), own.bare(), anchors
+        )
+        return out
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         own = SequenceContext.need(ctx)

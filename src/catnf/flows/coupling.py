@@ -73,7 +73,7 @@ class Coupling(Transform):
 
     def each(self, predicted: Tensor, like: Tensor) -> Tensor:
         """Predictions by latent, in the precision of the flow: `[batch, elements, changed, parameters]`."""
-        return predicted.to(like.dtype).unflatten(-1, (self.changed, self.parameters_each))
+        return torch.unflatten(predicted.to(like.dtype), -1, (self.changed, self.parameters_each))
 
     def finish(self, z: Tensor, new: Tensor, ctx: Context) -> Tensor:
         """Put the transformed part back beside the kept one."""
@@ -178,7 +178,7 @@ class MixtureCoupling(Coupling):
         self, out: Tensor, part: int | slice, start: Mixture | None = None
     ) -> tuple[Tensor, Tensor, Mixture]:
         """Shift, log-scale and mixture from predictions `[..., parameters]` for some of the channels."""
-        logits, means, log_scales = out[..., 2:].unflatten(-1, (3, self.mixtures)).unbind(-2)
+        logits, means, log_scales = torch.unflatten(out[..., 2:], -1, (3, self.mixtures)).unbind(-2)
         shift, log_scale = out[..., 0], self.bound(out[..., 1], part)
         log_scales = self.mixture_bound(log_scales, part)
         if start is None:

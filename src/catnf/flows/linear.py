@@ -48,9 +48,9 @@ class InvertibleLinear(Transform):
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         lower, upper = self._factors()
         flat = z.reshape(-1, z.shape[-1])
-        flat = torch.linalg.solve_triangular(upper, flat, upper=True, left=False)
-        flat = torch.linalg.solve_triangular(lower, flat, upper=False, left=False, unitriangular=True)
-        return flat[:, self.order].view_as(z)
+        half: Tensor = torch.linalg.solve_triangular(upper, flat, upper=True, left=False)
+        back: Tensor = torch.linalg.solve_triangular(lower, half, upper=False, left=False, unitriangular=True)
+        return back[:, self.order].view_as(z)
 
     def _factors(self) -> tuple[Tensor, Tensor]:
         identity = torch.eye(self.lower.shape[0], device=self.lower.device, dtype=self.lower.dtype)
@@ -75,4 +75,5 @@ def _rotation(channels: int, generator: torch.Generator | None) -> Tensor:
         cos, sin = math.cos(angle), math.sin(angle)
         return torch.tensor([[cos, -sin], [sin, cos]])
     q, r = torch.linalg.qr(torch.randn(channels, channels, generator=generator))
-    return q * r.diagonal().sign()
+    rotation: Tensor = q * r.diagonal().sign()
+    return rotation

@@ -52,7 +52,7 @@ class RoundStep(Transform):
     def _predict(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor, Context]:
         """Whose round it is, what the network predicts, and a context where all others are padding."""
         assert ctx.features is not None
-        now, before = (ctx.features[..., -FLAGS:] > 0).split(1, dim=-1)
+        now, before = torch.split(ctx.features[..., -FLAGS:] > 0, 1, dim=-1)
         predicted: Tensor = self.network(torch.where(before, self.coupling.describe(z), 0.0), ctx)
         return now, predicted, replace(ctx, mask=now.squeeze(-1))
 

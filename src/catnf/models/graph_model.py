@@ -65,7 +65,7 @@ class GraphModel(Model):
         stride = _STRIDES.get(self.size_frequencies.device.type, _STRIDES["cpu"])
         paddings = ((ctx.counts(self.size_frequencies).long() + stride - 1) // stride * stride).cpu()
         x = torch.zeros(ctx.batch, ctx.elements + pair_count(ctx.elements), dtype=torch.int64)
-        for padding in paddings.unique().tolist():
+        for padding in torch.unique(paddings).tolist():
             chosen = (paddings == padding).nonzero().squeeze(1)
             nodes = min(padding, ctx.elements)
             part = ctx.take(chosen).narrow(nodes)

@@ -152,8 +152,8 @@ class GrowthFlow(nn.Module):
                 path, _, before = self._take(path, steps[:, place, slot], slot, places[place])
             paths.append(self.describe(path, None)[0])
         return Grown(
-            torch.stack(paths, dim=1).unflatten(1, (nodes, slots + 1)),
-            torch.stack(allowed, dim=1).unflatten(1, (nodes, slots)),
+            torch.unflatten(torch.stack(paths, dim=1), 1, (nodes, slots + 1)),
+            torch.unflatten(torch.stack(allowed, dim=1), 1, (nodes, slots)),
         )
 
     def _take(self, path: Path, step: Tensor, slot: int, place: Tensor) -> tuple[Path, Tensor, Tensor]:

@@ -88,7 +88,7 @@ class NumericFlow(nn.Module):
         visible = self._visible(seen_before(turns) & present.unsqueeze(1), known)
         state = self.network(torch.cat([self._known(x), own], dim=1), visible)
         parameters = torch.einsum("bnh,nhm->bnm", state.to(z.dtype), self.output) + self.biases
-        logits, means, log_scales = parameters.unflatten(-1, (3, self.mixtures)).unbind(-2)
+        logits, means, log_scales = torch.unflatten(parameters, -1, (3, self.mixtures)).unbind(-2)
         log_scales = _bounded(log_scales)
         u = (z.unsqueeze(-1) - means) * torch.exp(-log_scales)
         density = torch.log_softmax(logits, -1) + logistic_log_density(u) - log_scales
@@ -110,7 +110,7 @@ class NumericFlow(nn.Module):
             visible = self._visible(((turns < turn) & present).unsqueeze(1))
             state = self.network(torch.cat([known, own], dim=1), visible, at.unsqueeze(1)).squeeze(1)
             parameters = torch.einsum("bh,bhm->bm", state.to(z.dtype), self.output[at]) + self.biases[at]
-            logits, means, log_scales = parameters.unflatten(-1, (3, self.mixtures)).unbind(-2)
+            logits, means, log_scales = torch.unflatten(parameters, -1, (3, self.mixtures)).unbind(-2)
             clocks = torch.empty_like(logits).exponential_(generator=generator)
             chosen = (torch.softmax(logits, -1) / clocks).argmax(-1)
             noise = Logistic().sample((batch,), generator, z.device) / STANDARD_SCALE

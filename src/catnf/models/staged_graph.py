@@ -100,7 +100,7 @@ class StagedGraphFlow(GraphModel):
         return _sum(one, two, three)
 
     def decode(self, z: GraphLatents, ctx: Context) -> Tensor:
-        nodes, atoms = z.nodes.split((self.growth.channels, self.nodes.encoding.channels), dim=-1)
+        nodes, atoms = torch.split(z.nodes, [self.growth.channels, self.nodes.encoding.channels], dim=-1)
         odds = self.growth.decode(nodes, ctx)
         skeleton = self._skeleton(odds, nodes[..., 0], ctx)
         place = skeleton.bonds.place.unsqueeze(-1).expand(-1, -1, z.edges.shape[-1])
@@ -111,7 +111,7 @@ class StagedGraphFlow(GraphModel):
 
     def _split(self, x: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         """Categories of nodes `[batch, nodes]` and of pairs `[batch, pairs]`, 0 at padding."""
-        nodes, pairs = x.split((ctx.elements, x.shape[1] - ctx.elements), dim=1)
+        nodes, pairs = torch.split(x, [ctx.elements, x.shape[1] - ctx.elements], dim=1)
         return ctx.hide(nodes).long(), ctx.pairs().hide(pairs).long()
 
     def _kinds(self, pairs: Tensor, skeleton: Skeleton) -> Tensor:

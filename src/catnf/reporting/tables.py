@@ -57,6 +57,28 @@ COMPARED = {
     "independent": "independent columns",
     "real": "the fitted rows themselves",
 }
+# Of the first table: what is shown, its metric, the paper's model, and ours that is bundled.
+HEADLINES = {
+    "permutations of 16 (sets), bits per variable": ("bits_per_variable", "sets/shuffling/mixture", None),
+    "16 numbers of a given sum, bits per variable": ("bits_per_variable", "sets/summation/mixture", None),
+    "valid colorings of 10 to 20 nodes": (
+        "validity",
+        "coloring/small/graphcnf",
+        "coloring/small/graphcnf-rounds",
+    ),
+    "valid colorings of 25 to 50 nodes": (
+        "validity",
+        "coloring/large/graphcnf",
+        "coloring/large/graphcnf-rounds-slim",
+    ),
+    "valid molecules, Zinc250k": (
+        "validity",
+        "molecules/zinc250k/graphcnf",
+        "molecules/zinc250k/growth-small",
+    ),
+    "valid molecules, MOSES": ("validity", "molecules/moses/graphcnf", "molecules/moses/growth-small"),
+    "credit risk (a table), bits per variable": ("bits_per_variable", "table/credit/mixture", None),
+}
 SPEEDS = {
     "sets-h200": "sets, one NVIDIA H200",
     "sets-cpu": "sets, 2 CPU cores",
@@ -65,6 +87,25 @@ SPEEDS = {
     "molecules-zinc250k-h200": "molecules, one NVIDIA H200",
 }
 AUTHORS = ("authors", "authors-coloring", "authors-molecules")
+
+
+def headline_table(results: Results, paper: Paper) -> Grid:
+    """One line for every kind of data: the paper's figure, its model trained here, and a model of ours."""
+
+    def cell(experiment: str | None, metric: str) -> str:
+        if experiment is None:
+            return "–"
+        if experiment not in results:
+            return NOT_MEASURED
+        value = results[experiment]["metrics"][metric]
+        return _share(value) if metric == "validity" else f"{value:.3f}"
+
+    rows = []
+    for name, (metric, theirs, ours) in HEADLINES.items():
+        told = paper.rows[theirs].metrics[metric]
+        shown = _share(told) if metric == "validity" else f"{told:.2f}"
+        rows.append([name, shown, cell(theirs, metric), cell(ours, metric)])
+    return Grid(["", "paper", "its model, trained here", "ours, bundled"], rows)
 
 
 def sets_table(results: Results, paper: Paper) -> Grid:
@@ -198,6 +239,7 @@ def speed_table(results: Results) -> Grid:
 def readme_tables(results: Results, paper: Paper) -> dict[str, Grid]:
     """All tables of README.md by the names of their places."""
     return {
+        "headline": headline_table(results, paper),
         "results": sets_table(results, paper),
         "colorings": colorings_table(results, paper),
         "molecules": molecules_table(results, paper),

@@ -22,8 +22,9 @@ def needed(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        package = module.split(".")[0].replace("sklearn", "scikit-learn")
         raise MissingDependencyError(
-            f'Tables need {module.split(".")[0]}, which is not installed; run pip install "catnf[table]".'
+            f"Tables need {package}, which is not installed; run pip install 'catnf[table]'."
         ) from error
 
 

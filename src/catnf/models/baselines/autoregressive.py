@@ -90,4 +90,5 @@ class AutoregressiveColoring(Model):
 
     def _logits(self, x: Tensor, known: Tensor, ctx: Context) -> Tensor:
         seen = torch.where(known, x, self.categories)
-        return self.network(lookup(self.embedding, seen), ctx).float()
+        logits: Tensor = self.network(lookup(self.embedding, seen), ctx)
+        return logits.float()
