@@ -1,11 +1,13 @@
 """Fits tables of 10,000 to 1,000,000 rows and 20 columns: time, and the most memory that was held.
 
-    python benchmarks/table_scale.py
+    python benchmarks/table_scale.py --max-steps 300
+    python benchmarks/table_scale.py --rows 1000000
     python benchmarks/table_scale.py --kind wide --rows 100000 --max-steps 100
     python benchmarks/table_scale.py --kind long --rows 100000 --max-steps 100
 
 A wide table has 200 columns, a long one a column of 10,000 categories beside the 20; their results are
-`scale-wide.json` and `scale-long.json`.
+`scale-wide.json` and `scale-long.json`. Without `--max-steps` trainings are whole, and their results are
+in `scale-whole.json`, or `scale-wide-whole.json` and so on.
 Every size is fitted in a process of its own, whose largest resident memory the operating system tells.
 Training makes a number of steps that does not grow with the rows, so what a row costs is what reading and
 encoding it costs, and a share of the training that gets smaller; both are given.
@@ -112,6 +114,7 @@ def main() -> None:
         print(json.dumps(measure(asked.rows[0], asked.kind, asked.max_steps)))
         return
     name = "scale" if asked.kind == "usual" else f"scale-{asked.kind}"
+    name += "-whole" if asked.max_steps is None else ""
     start, code = time.perf_counter(), revision()
     steps = ["--kind", asked.kind]
     steps += [] if asked.max_steps is None else ["--max-steps", str(asked.max_steps)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ pd = pytest.importorskip("pandas", reason="needs the extra table")
 pytest.importorskip("sklearn", reason="needs the extra table")
 
 from catnf.tabular import CategoricalFlow  # noqa: E402
-from catnf.tabular.fitting import fit_rows, sizes_for  # noqa: E402
+from catnf.tabular.fitting import exhausted, fit_rows, sizes_for  # noqa: E402
+from catnf.training.selection import Selection  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +48,31 @@ def test_weights_are_kept_where_training_goes_on(noise: Any) -> None:
     both = rows[0].joined(rows[1])
     assert torch.equal(both.x, code.encode(noise).x)
     assert len(both) == 80
+
+
+@pytest.mark.parametrize(
+    ("best", "waited", "patience", "expected"),
+    [
+        (50, 2, 10, False),  # never after fewer than three looks
+        (50, 3, 10, True),
+        (200, 3, 10, False),
+        (200, 4, 10, True),  # best at the fourth look, and nothing better for four
+        (1000, 9, 10, False),
+        (1000, 10, 10, True),
+        (1000, 1, 1, True),
+        (50, 1, 1, True),
+        (50, 100, 0, False),
+    ],
+)
+def test_patience_is_as_long_as_it_took_to_be_best(
+    best: int, waited: int, patience: int, expected: bool
+) -> None:
+    looks = SimpleNamespace(
+        bits=1.0, best_step=best, waited=waited, config=SimpleNamespace(validate_every=50)
+    )
+    assert exhausted(cast("Selection", looks), patience) == expected
+
+
+def test_without_a_look_nothing_is_exhausted() -> None:
+    looks = SimpleNamespace(bits=None, best_step=0, waited=0, config=SimpleNamespace(validate_every=0))
+    assert not exhausted(cast("Selection", looks), 10)

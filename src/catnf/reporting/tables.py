@@ -208,8 +208,9 @@ def anomalies_table(results: Results) -> Grid:
 def scale_table(results: Results) -> Grid:
     """What fitting costs as rows, columns and categories get more."""
     rows = []
-    found = [results.get(f"table/{name}") for name in ("scale", "scale-wide", "scale-long")]
-    for run in (run for result in found if result is not None for run in result["runs"]):
+    names = ("scale", "scale-whole", "scale-wide", "scale-long")
+    found = [(name, results.get(f"table/{name}")) for name in names]
+    for name, run in ((name, run) for name, result in found if result is not None for run in result["runs"]):
         columns = str(run.get("columns", 20))
         if run.get("most_categories", 0) > 1000:
             columns += f", one of {run['most_categories']:,} categories"
@@ -217,9 +218,10 @@ def scale_table(results: Results) -> Grid:
         share = run["training_seconds"] / run["fit_seconds"]
         cells = [f"{run['rows']:,}", columns, f"{run['reading_seconds_per_million_rows']:.0f} s"]
         cells += [f"{run['steps']:,}", f"{share * run['processor_milliseconds_per_step']:.0f} ms"]
-        rows.append([*cells, f"{run['peak_gigabytes']:.1f} GB"])
-    heads = ["rows", "columns", "reading, per million rows", "steps made", "a training step", "most memory"]
-    return Grid(heads, rows)
+        whole = f"{run['fit_processor_seconds'] / 60:.1f} min" if name.endswith("whole") else "–"
+        rows.append([*cells, whole, f"{run['peak_gigabytes']:.1f} GB"])
+    heads = ["rows", "columns", "reading, per million rows", "steps made", "a training step", "whole fit"]
+    return Grid([*heads, "most memory"], rows)
 
 
 def speed_table(results: Results) -> Grid:

@@ -45,7 +45,8 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         categorical: names of numeric columns that are categorical all the same.
         max_steps: training steps; `None` for what suits the table.
         max_seconds: stop training after so many seconds.
-        patience: looks at held-out rows without improvement before training stops.
+        patience: most looks at held-out rows without improvement before training stops; early in training
+            it stops after as many as it took to be best. 0 for never.
         draws: of the importance-weighted bound that scores.
         random_state: a seed, for the same model and the same draws again; `None` for others every time.
         verbose: print progress on standard error.

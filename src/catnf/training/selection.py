@@ -55,9 +55,14 @@ class Selection:
         return int(self.record[1])
 
     @property
+    def waited(self) -> int:
+        """Looks since the best one."""
+        return int(self.record[2])
+
+    @property
     def stopped(self) -> bool:
         """Whether nothing better came for as many looks as patience lasts."""
-        return self.on and 0 < self.config.patience <= int(self.record[2])
+        return self.on and 0 < self.config.patience <= self.waited
 
     @property
     def weights(self) -> Tensor:
