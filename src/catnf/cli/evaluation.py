@@ -95,12 +95,15 @@ def evaluate(
     outcome = record(fitted, evaluation, typed_command(), parts)
     for note in evaluation.notes:
         messages.print(note)
-    if as_json:
-        print(json.dumps(outcome))
-    else:
-        _show(fitted.experiment.name, evaluation)
-    if results is not None:  # last: a file that cannot be written to loses nothing
-        write_result(results, fitted.experiment.name, outcome, fitted.seed)
+    # What cannot be written is still shown, and what nobody reads, as behind a closed pipe, is still written.
+    try:
+        if as_json:
+            print(json.dumps(outcome), flush=True)
+        else:
+            _show(fitted.experiment.name, evaluation)
+    finally:
+        if results is not None:
+            write_result(results, fitted.experiment.name, outcome, fitted.seed)
 
 
 def _show(name: str, evaluation: Evaluation) -> None:
