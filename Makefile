@@ -21,7 +21,7 @@ demo: $(STAMP) ## a short tour on the CPU
 	$(BIN)/catnf demo
 
 test: $(STAMP) ## run the tests and the examples in docstrings
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # The packages that others build on, by their own tests.
 PUBLIC := flows encodings models
