@@ -60,6 +60,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     )
     try:
         _wait_for_losses(process, tmp_path / "run" / "losses.csv")
+        logged = len((tmp_path / "run" / "losses.csv").read_text().splitlines()) - 1
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     finally:
@@ -69,7 +70,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "the same command goes on from here" in err
     assert "Traceback" not in err
     step = load_tensors(tmp_path / "run" / "checkpoint.safetensors")[1]["step"]
-    assert step >= 100
+    assert step >= logged > 0, "how many that are depends on the machine"
     rows = (tmp_path / "run" / "losses.csv").read_text().splitlines()
     assert len(rows) == step + 1, "every step that was made is logged, and no other"
     experiment = load_experiment("sets/shuffling/mixture", overrides)
