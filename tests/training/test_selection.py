@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from catnf.errors import InputError
-from catnf.experiments import Experiment
+from catnf.experiments import Experiment, load_experiment
 from catnf.fitted import load
 from catnf.storage import load_tensors
 from catnf.training.run import RunOptions, RunSummary, train
@@ -118,3 +118,19 @@ def _mapping(experiment: Experiment) -> dict[str, object]:
     from catnf.configuration import to_mapping
 
     return to_mapping(experiment)
+
+
+def test_texts_are_scored_over_all_their_symbols() -> None:
+    """As evaluation does it: a long sentence counts more than a short one."""
+    experiment = load_experiment(
+        "text/ptb/lstm",
+        ["model.hidden=8", "model.features=4", "training.batch=8", "training.validation_examples=40"],
+    )
+    task = experiment.make_task()
+    try:
+        x, ctx = task.evaluation("validation", 40), task.evaluation_context("validation", 40)
+    except OSError as error:
+        pytest.skip(str(error))
+    step, selection = parts(experiment)
+    nats = -step.model.log_prob(x, ctx)
+    assert selection._score() == pytest.approx(float(nats.sum() / ctx.counts(nats).sum()), rel=1e-5)

@@ -99,19 +99,22 @@ class Selection:
         flat.load(self.step.average)
         x = self.task.evaluation("validation", config.validation_examples)
         ctx = self.task.evaluation_context("validation", config.validation_examples)
-        total, device = 0.0, self.generator.device
+        device = self.generator.device
         self.generator.manual_seed(_SEED)
         size = max(1, _ELEMENTS_AT_ONCE // max(1, ctx.elements * config.validation_draws))
-        for start in range(0, len(x), size):
-            total += self._nats(
-                x[start : start + size].to(device), ctx.select(start, start + size).to(device)
-            )
+        nats = torch.cat(
+            [
+                self._nats(x[start : start + size].to(device), ctx.select(start, start + size).to(device))
+                for start in range(0, len(x), size)
+            ]
+        )
         flat.load(kept)
-        return total / len(x)
+        counts = ctx.counts(nats).clamp(min=1.0)
+        return float(nats.sum() / counts.sum() if self.task.pooled else (nats / counts).mean())
 
-    def _nats(self, x: Tensor, ctx: Context) -> float:
-        bound = self.step.model.log_prob(x, ctx, self.config.validation_draws, self.generator)
-        return -float((bound / ctx.counts(bound).clamp(min=1.0)).sum())
+    def _nats(self, x: Tensor, ctx: Context) -> Tensor:
+        """Of every example, `[batch]`, on the CPU."""
+        return -self.step.model.log_prob(x, ctx, self.config.validation_draws, self.generator).cpu()
 
 
 def stored_best(state: Mapping[str, Tensor]) -> Tensor | None:
