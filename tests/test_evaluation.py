@@ -102,6 +102,14 @@ def test_splits_differ(models: dict[str, FittedModel], measured: dict[str, Evalu
     assert other.metrics["bits_per_variable"] != measured["mixture"].metrics["bits_per_variable"]
 
 
+def test_only_some_examples_need_to_come_back(models: dict[str, FittedModel]) -> None:
+    some = evaluate(models["mixture"], replace(OPTIONS, reconstructed=50, generated=0))
+    alone = evaluate(models["mixture"], replace(OPTIONS, examples=50, generated=0))
+    assert some.n["reconstruction"] == 50
+    assert some.n["bits_per_variable"] == OPTIONS.examples
+    assert some.metrics["reconstruction"] == alone.metrics["reconstruction"]
+
+
 def test_a_single_example_has_no_interval(models: dict[str, FittedModel]) -> None:
     got = evaluate(models["discrete"], EvaluationOptions(examples=1, samples=1, generated=0))
     assert got.intervals == {}
@@ -123,6 +131,7 @@ def test_the_interval_is_that_of_the_mean(models: dict[str, FittedModel]) -> Non
     [
         ("examples", 0),
         ("samples", 0),
+        ("reconstructed", 0),
         ("attempted", 0),
         ("chunk", 0),
         ("generated", -1),

@@ -20,7 +20,7 @@ from catnf.evaluation import EvaluationOptions, evaluate_likelihood, evaluate_sa
 from catnf.experiments import Experiment
 from catnf.fitted import FittedModel, load, save_model
 from catnf.molecules import stream_molecules
-from catnf.sampling import SampledGraphs, SamplingOptions, drawing_model, in_bfloat16
+from catnf.sampling import SampledGraphs, SamplingOptions, drawing_model
 from catnf.tasks.molecules import MolecularGraph, Molecules
 from catnf.tasks.molecules.archive import MoleculeData
 
@@ -112,7 +112,7 @@ def test_graphs_come_back_from_their_file(fitted: FittedModel, tmp_path: Path) -
 
 def test_networks_in_bfloat16_draw_nearly_the_same() -> None:
     fitted = load("molecules/zinc250k/growth-small")
-    low = in_bfloat16(fitted)
+    low = fitted.in_bfloat16()
     before, after = (model.sample(24, seed=5) for model in (fitted, low))
     assert fitted.device == low.device
     assert all(p.dtype.itemsize == 4 for p in fitted.model.parameters()), "a copy"

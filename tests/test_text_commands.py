@@ -74,6 +74,9 @@ def test_evaluation(kind: str, run_catnf: Run, story: Path) -> None:
     assert low < metrics["bits_per_char"] < high
     assert metrics["bits_per_char"] <= metrics["bits_bound"] + 1e-6
     assert (metrics["bits_reconstruction"] == 0) == (kind == "lstm")
+    low = json.loads(run_catnf(*arguments, "--json", "--precision", "bfloat16").out)["metrics"]
+    assert low["bits_per_char"] == pytest.approx(metrics["bits_per_char"], abs=0.02)
+    assert low["bits_per_char"] != metrics["bits_per_char"]
 
 
 def test_bits_are_those_of_all_characters(run_catnf: Run, story: Path) -> None:

@@ -25,6 +25,7 @@ class EvaluationOptions:
     examples: int = 512  # examples of the split that are scored
     samples: int = 100  # draws of the importance-weighted bound
     generated: int = 10_000  # samples whose validity is measured, 0 for none
+    reconstructed: int = 2048  # of the scored examples, those that go to latents and back, which is slow
     attempted: int = 1000  # examples that are tried several times where a task counts attempts
     thorough: bool = True  # measure also what takes minutes: best of several, distances from held-out data
     temperature: float = 1.0  # of the generated samples
@@ -32,7 +33,7 @@ class EvaluationOptions:
     chunk: int = 4_194_304  # pairs of elements at once, over examples and draws; on a GPU eight times as many
 
     def __post_init__(self) -> None:
-        for name in ("examples", "samples", "attempted", "chunk"):
+        for name in ("examples", "samples", "reconstructed", "attempted", "chunk"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least 1.")
         if self.generated < 0:
@@ -102,17 +103,21 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
     per_unit, bound, back = likelihood_names(fitted)
     metrics: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
-    n = {per_unit: len(x), bound: len(x), "draws": options.samples, back: len(x)}
+    some = min(len(x), options.reconstructed)
+    n = {per_unit: len(x), bound: len(x), "draws": options.samples, back: some}
     for name, value in ((per_unit, nats), (bound, single)):
         bits = -value / math.log(2)
         metrics[name], ends = _pooled(bits, elements) if fitted.task.pooled else _averaged(bits / elements)
         intervals |= {} if ends is None else {name: ends}
     if fitted.task.pooled:
-        more = _pooled_extras(fitted, x, ctx, options, -nats / math.log(2) / elements)
-        metrics |= {name: value for name, (value, _) in more.items()}
-        intervals |= {name: ends for name, (_, ends) in more.items() if ends is not None}
-        n |= {name: len(x) for name in more}
-    metrics[back] = _reconstruction(fitted, x, ctx, options.seed)
+        by_example = f"{per_unit}_by_example"
+        metrics[by_example], ends = _averaged(-nats / math.log(2) / elements)
+        intervals |= {} if ends is None else {by_example: ends}
+        metrics["bits_reconstruction"] = _bits_of_decoding(fitted, x[:some], ctx.select(0, some), options)
+        left_out = fitted.task.extra_bits(options.split, options.examples)
+        metrics |= left_out
+        n |= {by_example: len(x), "bits_reconstruction": some} | dict.fromkeys(left_out, len(x))
+    metrics[back] = _reconstruction(fitted, x[:some], ctx.select(0, some), options.seed)
     return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start)
 
 
@@ -135,28 +140,17 @@ def _pooled(bits: Tensor, elements: Tensor) -> Figure:
     return mean, (mean + low, mean + high)
 
 
-def _pooled_extras(
-    fitted: FittedModel, x: Tensor, ctx: Context, options: EvaluationOptions, bits: Tensor
-) -> dict[str, Figure]:
-    """Beside bits over all variables: the mean over examples, what decoding takes, and what is left out.
-
-    Args:
-        fitted: the model.
-        x: examples `[examples, elements]`.
-        ctx: theirs.
-        options: seed and split.
-        bits: of every example, per variable, `[examples]`.
-    """
-    out: dict[str, Figure] = {f"bits_per_{fitted.task.unit}_by_example": _averaged(bits)}
+def _bits_of_decoding(fitted: FittedModel, x: Tensor, ctx: Context, options: EvaluationOptions) -> float:
+    """`-log p(x|z)` in bits per variable, of examples `x: [examples, elements]`."""
+    if fitted.model.exact:
+        return 0.0
     total, generator = 0.0, torch.Generator(device=fitted.device).manual_seed(options.seed)
-    at_once = 1 if fitted.model.exact else max(1, _pairs_at_once(fitted, options) // ctx.elements**2)
-    for start in range(0, 0 if fitted.model.exact else len(x), at_once):
+    at_once = max(1, _pairs_at_once(fitted, options) // ctx.elements**2)
+    for start in range(0, len(x), at_once):
         piece = ctx.select(start, start + at_once).to(fitted.device)
         found = fitted.model.bound(x[start : start + at_once].to(fitted.device), piece, generator)
         total -= float(found.log_posterior.sum())
-    out["bits_reconstruction"] = (total / float(ctx.counts(bits).sum()) / math.log(2), None)
-    left_out = fitted.task.extra_bits(options.split, options.examples)
-    return out | {name: (value, None) for name, value in left_out.items()}
+    return total / float(ctx.counts(torch.zeros(())).sum()) / math.log(2)
 
 
 def likelihood_names(fitted: FittedModel) -> tuple[str, str, str]:

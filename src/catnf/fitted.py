@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from catnf.context import Context
 from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment
 from catnf.models import Model
+from catnf.nets.network import Network
 from catnf.storage import load_tensors, peek_header, save_tensors
 from catnf.tasks.task import Task
 
@@ -62,6 +64,15 @@ class FittedModel:
         """Move the model, in place, to another device."""
         self.model.to(device)
         return self
+
+    def in_bfloat16(self) -> FittedModel:
+        """A copy whose networks compute in bfloat16; flow arithmetic stays in float32."""
+        model = copy.deepcopy(self.model)
+        for network in model.modules():
+            if isinstance(network, Network):
+                for parameter in network.parameters():
+                    parameter.data = parameter.data.to(torch.bfloat16)
+        return replace(self, model=model)
 
     def sample(
         self,

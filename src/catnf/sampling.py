@@ -5,7 +5,6 @@ So that a machine with GPUs can draw what another one, with RDKit, measures.
 
 from __future__ import annotations
 
-import copy
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from catnf.context import Context
 from catnf.errors import InputError, StorageError
 from catnf.fitted import FittedModel
 from catnf.models.model import check_temperature
-from catnf.nets.network import Network
 from catnf.provenance import hardware, revision
 from catnf.tasks.molecules import Molecules
 from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
@@ -69,17 +66,7 @@ def most_at_once(fitted: FittedModel) -> int:
 
 def drawing_model(fitted: FittedModel) -> FittedModel:
     """The model as it draws: on a GPU with networks in bfloat16, as they were trained; elsewhere itself."""
-    return in_bfloat16(fitted) if fitted.device.type == "cuda" else fitted
-
-
-def in_bfloat16(fitted: FittedModel) -> FittedModel:
-    """A copy whose networks compute in bfloat16; flow arithmetic stays in float32."""
-    model = copy.deepcopy(fitted.model)
-    for network in model.modules():
-        if isinstance(network, Network):
-            for parameter in network.parameters():
-                parameter.data = parameter.data.to(torch.bfloat16)
-    return replace(fitted, model=model)
+    return fitted.in_bfloat16() if fitted.device.type == "cuda" else fitted
 
 
 def draw_piece(

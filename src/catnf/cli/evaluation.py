@@ -43,6 +43,10 @@ def evaluate(
         Path | None,
         typer.Option(help="What `catnf evaluate --generated 0 --json` printed, instead of scoring again."),
     ] = None,
+    precision: Annotated[
+        Literal["float32", "bfloat16"],
+        typer.Option(help="Of the networks that score; bfloat16 is several times faster on a GPU."),
+    ] = "float32",
     device: Device = "auto",
     results: Annotated[Path | None, typer.Option(help="Folder to write <name>.json into.")] = None,
     as_json: AsJson = False,
@@ -86,7 +90,8 @@ def evaluate(
     told = " and ".join(work)
     messages.print(f"{told[0].upper()}{told[1:]} on {fitted.device.type} ...")
     if likelihood is None:
-        evaluation = evaluate_likelihood(fitted, options)
+        scorer = fitted.in_bfloat16() if precision == "bfloat16" else fitted
+        evaluation = evaluate_likelihood(scorer, options)
     if drawn or options.generated:
         with named_bars(counting_bar()) as progress:
             more = evaluate_samples(fitted, options, drawn, available_cores(), progress)
