@@ -120,8 +120,12 @@ class Task(ABC):
         Tables that have to travel there do so in the first call on a device, before any capture.
         """
 
-    def parts(self, size: int, generator: torch.Generator) -> list[Part]:
-        """Draw about `size` training examples in one or several shapes, under the conditions of `batch`."""
+    def buckets(self) -> list[float]:
+        """Shares of training steps that draw from each bucket of examples; here one bucket holds all."""
+        return [1.0]
+
+    def parts(self, size: int, generator: torch.Generator, bucket: int = 0) -> list[Part]:
+        """Draw about `size` training examples of a bucket in one or several shapes, as `batch` does."""
         return [Part(*self.batch(size, generator), 1.0)]
 
     @abstractmethod

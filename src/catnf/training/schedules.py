@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 
 from catnf.training.config import TrainingConfig
+
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def rate_factor(config: TrainingConfig, step: int, elapsed: float = 0.0) -> float:
@@ -44,3 +49,15 @@ def average_decay(config: TrainingConfig, step: int) -> float:
         0.91
     """
     return min(config.average, (1.0 + step) / (10.0 + step))
+
+
+def choose_bucket(shares: Sequence[float], step: int) -> int:
+    """The bucket that step `step` draws from: as often as its share says, evenly spread over the steps.
+
+    Example:
+        >>> [choose_bucket([0.25, 0.75], step) for step in range(8)]
+        [1, 0, 1, 1, 0, 1, 1, 1]
+    """
+    # Multiples of the golden ratio fill the interval from 0 to 1 as evenly as any sequence.
+    place = (step + 1) * _GOLDEN % 1.0 * sum(shares)
+    return min(bisect_right(list(accumulate(shares)), place), len(shares) - 1)

@@ -1,12 +1,14 @@
 """One training step: gradients, then update.
 
 On a GPU both halves are captured once as CUDA graphs and replayed: a step then costs two launches and
-no host synchronisation, whatever the number of kernels inside.
+no host synchronisation, whatever the number of kernels inside. Every bucket of examples has a graph of
+gradients of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,7 @@ from catnf.training.adam import FlatAdam
 from catnf.training.config import TrainingConfig
 from catnf.training.flat import FlatParameters
 from catnf.training.muon import Muon
-from catnf.training.schedules import average_decay, rate_factor, reconstruction_weight
+from catnf.training.schedules import average_decay, choose_bucket, rate_factor, reconstruction_weight
 
 
 def compile_units(module: nn.Module) -> None:
@@ -131,7 +133,10 @@ class TrainingStep:
         )
         self.decayed = self.flat.matrices() * config.weight_decay if config.weight_decay > 0 else None
         self._optimize: Callable[[], object] = self.adam.optimizer.step
-        self._gradients: Callable[[], None] = self._compute_gradients
+        self.buckets = task.buckets()
+        self._gradients: list[Callable[[], None]] = [
+            partial(self._compute_gradients, bucket) for bucket in range(len(self.buckets))
+        ]
         self._change: Callable[[], None] = self._compute_update
         if accelerate and device.type == "cuda":
             self._accelerate()
@@ -143,7 +148,7 @@ class TrainingStep:
         self.matrix_rate.fill_(self.config.matrix_learning_rate * factor)
         self.weight.fill_(reconstruction_weight(self.config, self.index))
         self.blend.fill_(1.0 - average_decay(self.config, self.index))
-        self._gradients()
+        self._gradients[choose_bucket(self.buckets, self.index)]()
         if self.reduce is not None:
             assert self.flat.values.grad is not None
             self.reduce(self.flat.values.grad)
@@ -186,10 +191,10 @@ class TrainingStep:
             self.generator.set_state(state["random"].clone())
         self.index = index
 
-    def _compute_gradients(self) -> None:
+    def _compute_gradients(self, bucket: int) -> None:
         total = torch.zeros_like(self.weight)
         gradients: Sequence[Tensor | None] | None = None
-        for x, ctx, share in self.task.parts(self.config.batch, self.generator):
+        for x, ctx, share in self.task.parts(self.config.batch, self.generator, bucket):
             loss, nats = self.model.loss(x, ctx, self.generator, self.weight)
             # Gradients of every parameter at once, copied in one go: no zeroing and no separate additions.
             more = torch.autograd.grad(share * loss, self.flat.parameters, allow_unused=True)
@@ -221,7 +226,7 @@ class TrainingStep:
         self._optimize = torch.compile(self.adam.optimizer.step, dynamic=False)
         # Warming up makes steps that do not count.
         saved = {name: tensor.clone() for name, tensor in self.state().items()}
-        self._gradients = capture(self._compute_gradients, self.generator)
+        self._gradients = [capture(compute, self.generator) for compute in self._gradients]
         self._change = capture(self._compute_update, self.generator)
         self.load_state(saved, 0)
         self.slot.zero_()

@@ -76,14 +76,17 @@ def test_sentences_of_given_lengths(sentences: Text, seeded: Seeded) -> None:
 
 def test_groups_of_sentences_leave_less_padding(sentences: Text, seeded: Seeded) -> None:
     grouped = Text("ptb", window=sentences.window, groups=(4, 8))
-    parts = grouped.parts(400, seeded(0))
     lengths = {sentence: len(PTB.encode(sentence).codes) for sentence in SENTENCES}
-    for part, (shortest, longest) in zip(parts, ((1, 4), (5, 8), (9, 11)), strict=True):
+    shares = grouped.buckets()
+    for bucket, (shortest, longest) in enumerate(((1, 4), (5, 8), (9, 11))):
         own = {sentence: length for sentence, length in lengths.items() if shortest <= length <= longest}
-        assert part.x.shape[1] == longest
+        (part,) = grouped.parts(400, seeded(0), bucket)
+        assert part.x.shape == (400 * 11 // longest, longest), "as many symbols as 400 windows"
         assert set(grouped.texts(part.x, part.ctx)) == set(own)
-        assert part.weight == pytest.approx(sum(own.values()) / sum(lengths.values()))
-    assert sum(len(part.x) for part in parts) == 400
+        assert shares[bucket] == pytest.approx(sum(own.values()) / sum(lengths.values()))
+    assert sum(shares) == pytest.approx(1.0)
+    assert len(Text("ptb", window=sentences.window, groups=(1, 8)).buckets()) == 2, "one would be empty"
+    assert sentences.buckets() == [1.0]
     with pytest.raises(InputError, match="only ptb has sentences"):
         TextTaskConfig(source="text8", groups=(4,))
     with pytest.raises(InputError, match="give rising lengths"):

@@ -152,7 +152,7 @@ class Molecules(Task):
         chosen = torch.randint(len(tables.atoms), (size,), device=generator.device, generator=generator)
         return tables.take(chosen, self.nodes)
 
-    def parts(self, size: int, generator: torch.Generator) -> list[Part]:
+    def parts(self, size: int, generator: torch.Generator, bucket: int = 0) -> list[Part]:
         device = generator.device
         tables = self._table("train", device)
         sizes = np.sort(self.archive("train").sizes)  # tables are sorted by size

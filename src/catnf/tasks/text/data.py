@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,22 @@ class Tables(NamedTuple):
     lengths: Tensor | None
 
 
+class Group(NamedTuple):
+    """Training sentences of about one length.
+
+    Attributes:
+        longest: what they are padded to.
+        start: the first of them, where all are sorted by length.
+        stop: behind the last of them.
+        share: of all symbols.
+    """
+
+    longest: int
+    start: int
+    stop: int
+    share: float
+
+
 @dataclass(frozen=True)
 class Text(Task):
     """A text that `catnf data text` prepared.
@@ -46,7 +63,7 @@ class Text(Task):
         words: symbols of a vocabulary of words.
         alphabet: characters of a user's text; empty where the vocabulary is known, or in the file.
         groups: largest lengths of the groups that training sentences are put into, so that short ones need
-            not be padded to a window; every step draws from all groups, by their shares.
+            not be padded to a window; a step draws from one of them, chosen by its share of all symbols.
     """
 
     source: str = "text8"
@@ -100,25 +117,32 @@ class Text(Task):
         x = codes[first + torch.arange(self.window, device=device)].long()
         return x, SequenceContext.of(x)
 
-    def parts(self, size: int, generator: torch.Generator) -> list[Part]:
+    def buckets(self) -> list[float]:
+        return [group.share for group in self._grouped()] if self.groups else super().buckets()
+
+    def parts(self, size: int, generator: torch.Generator, bucket: int = 0) -> list[Part]:
+        """Sentences of one group, the more the shorter they are: as many symbols as in `size` windows."""
         if not self.groups:
-            return super().parts(size, generator)
-        device = generator.device
-        codes, lengths = self._table("train", device)
+            return super().parts(size, generator, bucket)
+        codes, lengths = self._table("train", generator.device)
         assert lengths is not None
-        known = self._table("train", torch.device("cpu")).lengths  # sorted
-        assert known is not None
-        cuts = [0, *torch.searchsorted(known, torch.tensor(self.groups), right=True).tolist(), len(known)]
-        parts = []
-        for longest, start, stop in zip((*self.groups, self.window), cuts[:-1], cuts[1:], strict=True):
-            if start == stop:
-                continue
-            count = max(1, round(size * (stop - start) / len(known)))
-            chosen = start + torch.randint(stop - start, (count,), device=device, generator=generator)
-            x = codes[chosen, :longest].long()
-            share = float(known[start:stop].sum() / known.sum())
-            parts.append(Part(x, SequenceContext.of(x, lengths[chosen]), share))
-        return parts
+        group = self._grouped()[bucket]
+        shape = (max(1, size * self.window // group.longest),)
+        chosen = torch.randint(group.start, group.stop, shape, device=generator.device, generator=generator)
+        x = codes[chosen, : group.longest].long()
+        return [Part(x, SequenceContext.of(x, lengths[chosen]), 1.0)]
+
+    def _grouped(self) -> list[Group]:
+        """The groups that have sentences, the shortest first."""
+        lengths = self._table("train", torch.device("cpu")).lengths  # sorted
+        assert lengths is not None
+        cuts = torch.searchsorted(lengths, torch.tensor(self.groups), right=True).tolist()
+        edges = pairwise([0, *cuts, len(lengths)])
+        return [
+            Group(longest, start, stop, float(lengths[start:stop].sum() / lengths.sum()))
+            for longest, (start, stop) in zip((*self.groups, self.window), edges, strict=True)
+            if start < stop
+        ]
 
     def frequencies(self) -> Tensor:
         try:
