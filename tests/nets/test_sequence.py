@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError
@@ -85,6 +85,11 @@ def test_what_is_dropped() -> None:
         CausalLSTM(3, 8, dropout=1.0)
 
 
+def _over_time(network: CausalLSTM) -> list[Tensor]:
+    """The weights from one element to the next, of every layer."""
+    return [cast("nn.LSTM", layer).weight_hh_l0 for layer in network.layers]
+
+
 @pytest.mark.parametrize("layers", [1, 2])
 def test_dropped_weights_of_an_lstm(layers: int) -> None:
     torch.manual_seed(0)
@@ -96,11 +101,11 @@ def test_dropped_weights_of_an_lstm(layers: int) -> None:
     generator.manual_seed(1)
     thinned = copy.deepcopy(network)
     with torch.no_grad():
-        for _, onwards, *_ in cast("nn.LSTM", thinned.layers[0]).all_weights:
+        for onwards in _over_time(thinned):
             onwards.copy_(drop(onwards, 0.5, generator))
     torch.testing.assert_close(thinned(values, SequenceContext(2, 6)), out)
-    gradients = torch.autograd.grad(out.sum(), [w[1] for w in cast("nn.LSTM", network.layers[0]).all_weights])
-    left = [w[1] != 0 for w in cast("nn.LSTM", thinned.layers[0]).all_weights]
+    gradients = torch.autograd.grad(out[..., 0].sum(), _over_time(network))
+    left = [weights != 0 for weights in _over_time(thinned)]
     assert all(bool((g[~kept] == 0).all()) and bool(g.any()) for g, kept in zip(gradients, left, strict=True))
     with pytest.raises(InputError, match=r"weight_dropout is -0\.1; give a share"):
         CausalLSTM(3, 8, weight_dropout=-0.1)
@@ -143,3 +148,13 @@ def test_channels_see_those_before_them(perturb: Perturb) -> None:
 def test_a_text_needs_its_context() -> None:
     with pytest.raises(InputError, match="SequenceContext"):
         ParallelTransformer(3, 5, 12, 1, 2)(torch.zeros(2, 6, 3), Context(2, 6))
+
+
+def test_states_of_an_lstm_are_normalized_in_any_precision() -> None:
+    torch.manual_seed(0)
+    network, values = CausalLSTM(3, 32, 2), torch.randn(2, 6, 3)
+    out = network(values, SequenceContext(2, 6))
+    torch.testing.assert_close(out.square().mean(-1), torch.ones(2, 6), atol=1e-2, rtol=0.0)
+    low = network.bfloat16()(values, SequenceContext(2, 6))
+    assert low.dtype == torch.bfloat16
+    torch.testing.assert_close(low.float(), out, atol=0.1, rtol=0.0)

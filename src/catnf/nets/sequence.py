@@ -131,8 +131,17 @@ class Causal(Network):
         return self.mix(F.gelu(seen + self.place(where.to(dtype))))
 
 
+def normalized(h: Tensor) -> Tensor:
+    """Numbers `[..., width]` with a mean square of 1."""
+    # Left out, epsilon would depend on the dtype, and a network in bfloat16 be another one than in float32.
+    return F.rms_norm(h, h.shape[-1:], eps=1e-5)
+
+
 class CausalLSTM(Causal):
     """A recurrent network over the elements before each element.
+
+    What goes into a layer and what comes out of the last one is normalized: an LSTM's states start small, and
+    optimizers whose steps are of fixed length take long to make up for it.
 
     Args:
         inputs: numbers that describe an element.
@@ -156,16 +165,14 @@ class CausalLSTM(Causal):
         super().__init__(inputs, hidden, input_dropout, dropout)
         check_share("weight_dropout", weight_dropout)
         self.weight_dropout = weight_dropout
-        # One module runs all layers side by side on a GPU; what is dropped between them must be ours to draw.
-        depths = [layers] if dropout == 0.0 else [1] * layers
-        self.layers = nn.ModuleList(lstm(hidden, hidden, depth) for depth in depths)
+        self.layers = nn.ModuleList(lstm(hidden, hidden) for _ in range(layers))
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
-        h = embedded
+        h = normalized(embedded)
         with _quiet():
             for number, layer in enumerate(self.layers):
                 seen = drop(h, self.dropout, ctx.generator) if number else h
-                h = self._run_layer(cast("nn.LSTM", layer), seen, ctx.generator)
+                h = normalized(self._run_layer(cast("nn.LSTM", layer), seen, ctx.generator))
         return h
 
     def _run_layer(self, layer: nn.LSTM, h: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -173,11 +180,10 @@ class CausalLSTM(Causal):
         if self.weight_dropout == 0.0 or generator is None:
             out, _ = layer(h)
             return out
-        weights = []
-        for inwards, onwards, *biases in layer.all_weights:
-            weights += [inwards, drop(onwards, self.weight_dropout, generator), *biases]
-        start = h.new_zeros(layer.num_layers, h.shape[0], layer.hidden_size)
-        out, _, _ = torch.lstm(h, (start, start), weights, True, layer.num_layers, 0.0, True, False, True)
+        ((inwards, onwards, *biases),) = layer.all_weights
+        weights = [inwards, drop(onwards, self.weight_dropout, generator), *biases]
+        start = h.new_zeros(1, h.shape[0], layer.hidden_size)
+        out, _, _ = torch.lstm(h, (start, start), weights, True, 1, 0.0, True, False, True)
         return out
 
     def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
@@ -186,17 +192,17 @@ class CausalLSTM(Causal):
 
     def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
         # Cell by cell: whole-sequence kernels would rearrange all weights for a single element.
-        h = embedded.squeeze(1)
+        h = normalized(embedded.squeeze(1))
         for weights, remembered in zip(self._cells(), state, strict=True):
             new = torch.lstm_cell(h, remembered, *weights)
             for old, value in zip(remembered, new, strict=True):
                 old.copy_(value)
-            h = new[0]
+            h = normalized(new[0])
         return h.unsqueeze(1)
 
     def _cells(self) -> list[list[nn.Parameter]]:
         """The weights of every layer."""
-        return [cell for layer in self.layers for cell in cast("nn.LSTM", layer).all_weights]
+        return [cast("nn.LSTM", layer).all_weights[0] for layer in self.layers]
 
 
 class BidirectionalLSTM(Network):
@@ -211,7 +217,7 @@ class BidirectionalLSTM(Network):
     def __init__(self, inputs: int, outputs: int, hidden: int = 512) -> None:
         super().__init__()
         self.input = AlignedLinear(inputs, hidden)
-        self.both = lstm(hidden, hidden // 2, 1, bidirectional=True)
+        self.both = lstm(hidden, hidden // 2, bidirectional=True)
         self.output = AlignedLinear(hidden, outputs)
         nn.init.normal_(self.output.weight, std=1e-2)
         nn.init.zeros_(self.output.bias)
@@ -225,9 +231,9 @@ class BidirectionalLSTM(Network):
         return out
 
 
-def lstm(inputs: int, hidden: int, layers: int, bidirectional: bool = False) -> nn.LSTM:
-    """An LSTM that remembers at first: the biases of its forget gates start at 1."""
-    module = nn.LSTM(inputs, hidden, layers, batch_first=True, bidirectional=bidirectional)
+def lstm(inputs: int, hidden: int, bidirectional: bool = False) -> nn.LSTM:
+    """One layer that remembers at first: the biases of its forget gates start at 1."""
+    module = nn.LSTM(inputs, hidden, batch_first=True, bidirectional=bidirectional)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if name.startswith("bias_ih"):

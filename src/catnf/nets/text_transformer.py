@@ -10,7 +10,7 @@ from catnf.context import Context, SequenceContext
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
 from catnf.nets.readout import Readout
-from catnf.nets.sequence import PLACES, Causal, kept, places
+from catnf.nets.sequence import PLACES, Causal, kept, normalized, places
 from catnf.repetition import Index, put
 
 
@@ -93,7 +93,7 @@ class RotaryLayer(nn.Module):
     def _heads(self, h: Tensor, rotation: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         parts = self.qkv(self.norm(h)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         # Normalized, so that large steps of the weights do not saturate the attention.
-        query, key = turn(F.rms_norm(parts[:2], parts.shape[-1:]), rotation)
+        query, key = turn(normalized(parts[:2]), rotation)
         return query, key, parts[2]
 
     def _finish(self, h: Tensor, seen: Tensor, kept: Tensor | None) -> Tensor:
