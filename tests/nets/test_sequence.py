@@ -87,7 +87,7 @@ def test_what_is_dropped() -> None:
 
 def _over_time(network: CausalLSTM) -> list[Tensor]:
     """The weights from one element to the next, of every layer."""
-    return [cast("nn.LSTM", layer).weight_hh_l0 for layer in network.layers]
+    return [cell[1] for layer in network.layers for cell in cast("nn.LSTM", layer).all_weights]
 
 
 @pytest.mark.parametrize("layers", [1, 2])

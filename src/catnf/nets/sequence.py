@@ -140,8 +140,8 @@ def normalized(h: Tensor) -> Tensor:
 class CausalLSTM(Causal):
     """A recurrent network over the elements before each element.
 
-    What goes into a layer and what comes out of the last one is normalized: an LSTM's states start small, and
-    optimizers whose steps are of fixed length take long to make up for it.
+    What goes into the first layer and what comes out of the last one is normalized: an LSTM's states start
+    small, and optimizers whose steps are of fixed length take long to make up for it.
 
     Args:
         inputs: numbers that describe an element.
@@ -165,25 +165,28 @@ class CausalLSTM(Causal):
         super().__init__(inputs, hidden, input_dropout, dropout)
         check_share("weight_dropout", weight_dropout)
         self.weight_dropout = weight_dropout
-        self.layers = nn.ModuleList(lstm(hidden, hidden) for _ in range(layers))
+        # One module runs all layers side by side on a GPU; what is dropped between them must be ours to draw.
+        depths = [layers] if dropout == 0.0 else [1] * layers
+        self.layers = nn.ModuleList(lstm(hidden, hidden, depth) for depth in depths)
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
         h = normalized(embedded)
         with _quiet():
             for number, layer in enumerate(self.layers):
                 seen = drop(h, self.dropout, ctx.generator) if number else h
-                h = normalized(self._run_layer(cast("nn.LSTM", layer), seen, ctx.generator))
-        return h
+                h = self._run_layer(cast("nn.LSTM", layer), seen, ctx.generator)
+        return normalized(h)
 
     def _run_layer(self, layer: nn.LSTM, h: Tensor, generator: torch.Generator | None) -> Tensor:
         out: Tensor
         if self.weight_dropout == 0.0 or generator is None:
             out, _ = layer(h)
             return out
-        ((inwards, onwards, *biases),) = layer.all_weights
-        weights = [inwards, drop(onwards, self.weight_dropout, generator), *biases]
-        start = h.new_zeros(1, h.shape[0], layer.hidden_size)
-        out, _, _ = torch.lstm(h, (start, start), weights, True, 1, 0.0, True, False, True)
+        weights = []
+        for inwards, onwards, *biases in layer.all_weights:
+            weights += [inwards, drop(onwards, self.weight_dropout, generator), *biases]
+        start = h.new_zeros(layer.num_layers, h.shape[0], layer.hidden_size)
+        out, _, _ = torch.lstm(h, (start, start), weights, True, layer.num_layers, 0.0, True, False, True)
         return out
 
     def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
@@ -197,12 +200,12 @@ class CausalLSTM(Causal):
             new = torch.lstm_cell(h, remembered, *weights)
             for old, value in zip(remembered, new, strict=True):
                 old.copy_(value)
-            h = normalized(new[0])
-        return h.unsqueeze(1)
+            h = new[0]
+        return normalized(h).unsqueeze(1)
 
     def _cells(self) -> list[list[nn.Parameter]]:
         """The weights of every layer."""
-        return [cast("nn.LSTM", layer).all_weights[0] for layer in self.layers]
+        return [cell for layer in self.layers for cell in cast("nn.LSTM", layer).all_weights]
 
 
 class BidirectionalLSTM(Network):
@@ -217,7 +220,7 @@ class BidirectionalLSTM(Network):
     def __init__(self, inputs: int, outputs: int, hidden: int = 512) -> None:
         super().__init__()
         self.input = AlignedLinear(inputs, hidden)
-        self.both = lstm(hidden, hidden // 2, bidirectional=True)
+        self.both = lstm(hidden, hidden // 2, 1, bidirectional=True)
         self.output = AlignedLinear(hidden, outputs)
         nn.init.normal_(self.output.weight, std=1e-2)
         nn.init.zeros_(self.output.bias)
@@ -231,9 +234,9 @@ class BidirectionalLSTM(Network):
         return out
 
 
-def lstm(inputs: int, hidden: int, bidirectional: bool = False) -> nn.LSTM:
-    """One layer that remembers at first: the biases of its forget gates start at 1."""
-    module = nn.LSTM(inputs, hidden, batch_first=True, bidirectional=bidirectional)
+def lstm(inputs: int, hidden: int, layers: int, bidirectional: bool = False) -> nn.LSTM:
+    """An LSTM that remembers at first: the biases of its forget gates start at 1."""
+    module = nn.LSTM(inputs, hidden, layers, batch_first=True, bidirectional=bidirectional)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if name.startswith("bias_ih"):
