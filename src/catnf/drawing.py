@@ -222,7 +222,8 @@ def _tint(probabilities: Array, colors: Array) -> Array:
     """The colour of the most probable category, paler the less sure it is: `[grid, grid, 3]`."""
     best = probabilities.max(0)
     strength = np.where(best >= SURE, 0.62, 0.10 + 0.35 * np.clip(best, 0.0, SURE))
-    return 1.0 - strength[..., None] * (1.0 - colors[probabilities.argmax(0)])
+    image: Array = 1.0 - strength[..., None] * (1.0 - colors[probabilities.argmax(0)])
+    return image
 
 
 def _palette(count: int) -> Array:

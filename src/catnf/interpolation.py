@@ -152,7 +152,8 @@ def _move(z: Tensor, shares: Tensor, shared: Tensor | None, larger: int) -> Tens
 
 def _normal(z: Tensor) -> Tensor:
     """From the base distribution, a logistic, to a standard normal, elementwise."""
-    return torch.special.ndtri(torch.sigmoid(z / STANDARD_SCALE).clamp(_TAIL, 1 - _TAIL))
+    out: Tensor = torch.special.ndtri(torch.sigmoid(z / STANDARD_SCALE).clamp(_TAIL, 1 - _TAIL))
+    return out
 
 
 def _logistic(u: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ def train(
 ) -> None:
     """Train an experiment, or go on with one that was stopped."""
     from catnf.experiments import load_experiment
-    from catnf.training.run import RunOptions
+    from catnf.training.options import RunOptions
     from catnf.training.run import train as run
 
     if smiles is not None or vocabulary is not None or column is not None or name == "molecules":

@@ -28,7 +28,8 @@ class CategoryWeights(Network):
             self.output.bias.copy_(frequencies.clamp(min=1e-6).log())
 
     def forward(self, h: Tensor) -> Tensor:
-        return self.output(h.to(self.output.weight.dtype))
+        out: Tensor = self.output(h.to(self.output.weight.dtype))
+        return out
 
 
 class ChannelHeads(Network):
@@ -70,8 +71,10 @@ class ChannelHeads(Network):
         """
         state, skip = self.project(h)
         seen, allowed = self._seen(z), self.allowed.to(self.seen.dtype)
-        inner = (seen @ (self.seen * allowed).flatten(1)).unflatten(-1, (self.channels, self.width)) + state
-        direct = (seen @ (self.seen_skip * allowed).flatten(1)).unflatten(-1, (self.channels, self.padded))
+        inner = seen @ (self.seen * allowed).flatten(1)
+        inner = torch.unflatten(inner, -1, (self.channels, self.width)) + state
+        direct = seen @ (self.seen_skip * allowed).flatten(1)
+        direct = torch.unflatten(direct, -1, (self.channels, self.padded))
         out = torch.einsum("...cw,cwo->...co", F.gelu(inner), self.output) + skip + direct
         return out[..., : self.outputs].flatten(-2)
 

@@ -76,7 +76,7 @@ class EdgeLayer(nn.Module):
         attention = torch.softmax(scores.float(), dim=-1).to(v.dtype)
         # Edges are averaged before they are mapped to values: far fewer numbers.
         edges = attention.transpose(1, 2) @ to_matrix(e, layout, spare)  # [batch, nodes, heads, edge width]
-        weights = self.edge_values.weight.unflatten(0, (self.heads, -1))  # [heads, head width, edge width]
+        weights = torch.unflatten(self.edge_values.weight, 0, (self.heads, -1))  # [heads, width, edge width]
         collected = torch.einsum("bnhe,hwe->bnhw", edges, weights)
         return ((attention @ value).transpose(1, 2) + collected).flatten(2)
 
@@ -96,7 +96,8 @@ class EdgeLayer(nn.Module):
         weighted = (message * weight[:, None, :, :, None]).flatten(-2)
         collected = (incidence.mT @ weighted).sum(1)[:, :nodes]
         total = (incidence.sum(1).mT @ weight)[:, :nodes].clamp(min=1e-4)
-        return (collected.unflatten(-1, (self.heads, -1)) / total.unsqueeze(-1)).flatten(2)
+        out: Tensor = (collected.unflatten(-1, (self.heads, -1)) / total.unsqueeze(-1)).flatten(2)
+        return out
 
 
 class EdgeGNN(Network):

@@ -23,7 +23,8 @@ from catnf.reference import Result, Results
 from catnf.results import record, write_result
 from catnf.tasks.coloring.data import PLANS, GraphColoring, dataset_path
 from catnf.tasks.coloring.generation import DataPlan, make_dataset
-from catnf.training.run import RunOptions, train
+from catnf.training.options import RunOptions
+from catnf.training.run import train
 
 DRAWS = {"coloring": 4, "molecules": 4, "text": 4}  # where a draw takes long; else
 _DRAWS = 20

@@ -29,7 +29,7 @@ _MOST_HELD_OUT = 5000
 _FEW_ROWS = 40  # of so few none is held out
 
 
-class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[name-defined]
+class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[name-defined,misc]
     """A distribution over the rows of a table with categorical, integer and continuous columns.
 
     `fit` takes a pandas or polars frame or an array. Columns of text, booleans and few different numbers are
@@ -133,7 +133,8 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """The log-likelihood of every row of `X`, in nats: `[rows]`."""
-        return self.score_parts(X).sum(axis=1)
+        scores: NDArray[np.float64] = self.score_parts(X).sum(axis=1)
+        return scores
 
     def score_parts(self, X: Any) -> NDArray[np.float64]:
         """Log-likelihoods by kind of column, `[rows, 2]`: of categories, and of numbers given them.

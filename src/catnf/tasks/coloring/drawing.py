@@ -75,7 +75,8 @@ def draw_validity(
     figure = make_figure(10.0, 4.0)
     for index, (name, values) in enumerate((("nodes", sizes), ("density", densities)), 1):
         axes = figure.add_subplot(1, 2, index)
-        edges = torch.quantile(values.double(), torch.linspace(0, 1, bins + 1, dtype=torch.float64)).unique()
+        edges = torch.quantile(values.double(), torch.linspace(0, 1, bins + 1, dtype=torch.float64))
+        edges = torch.unique(edges)
         place = torch.bucketize(values.double(), edges[1:-1].contiguous(), right=True)
         used = [b for b in range(len(edges) - 1) if bool((place == b).any())]
         for model, right in valid.items():
