@@ -37,7 +37,6 @@ def loss_curve(
     bits: Sequence[float],
     optimum: float | None = None,
     title: str = "",
-    ylabel: str = "bits per variable",
 ) -> Path:
     """Draw the loss over training as a PNG: single values faintly, their running mean, the optimum dashed.
 
@@ -70,7 +69,7 @@ def loss_curve(
     axes.set_ylim(low - margin, high + margin)
     axes.margins(x=0.01)
     axes.set_xlabel("step")
-    axes.set_ylabel(ylabel)
+    axes.set_ylabel("bits per variable")
     axes.locator_params(axis="x", integer=True)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_title(title, color=INK, fontsize=12, loc="left")
