@@ -17,6 +17,7 @@ from catnf.flows.joint import GraphLatents
 from catnf.models.graph_model import GraphModel
 from catnf.molecules import molecule_model, read_molecules
 from catnf.sampling import molecule_task
+from catnf.seeds import check_seed, seeded_generator
 from catnf.tasks.molecules.archive import MoleculeArchive
 from catnf.tasks.molecules.chemistry import canonical_smiles, loose_smiles, strict_smiles
 from catnf.tasks.molecules.data import Tables
@@ -71,8 +72,7 @@ def interpolate_molecules(
     """
     if steps < 2:
         raise InputError(f"steps is {steps}; give at least 2, for both ends.")
-    if seed is not None and not 0 <= seed < 2**32:
-        raise InputError(f"seed is {seed}; give an integer from 0 to {2**32 - 1}.")
+    check_seed(seed)
     fitted = molecule_model(model, device)
     task = molecule_task(fitted)
     net = fitted.model
@@ -82,9 +82,7 @@ def interpolate_molecules(
     nodes = max(2, *sizes)
     archive = MoleculeArchive.pack(ends)
     x, ctx = Tables.of(archive, nodes, task.bonds).take(slice(None), nodes)
-    generator = torch.Generator(fitted.device)
-    generator.manual_seed(seed) if seed is not None else generator.seed()
-    z = net.encode(x.to(fitted.device), ctx.to(fitted.device), generator)
+    z = net.encode(x.to(fitted.device), ctx.to(fitted.device), seeded_generator(seed, fitted.device))
 
     shares = torch.linspace(0.0, 1.0, steps, dtype=torch.float64)
     counts = (sizes[0] + shares * (sizes[1] - sizes[0])).round().long()

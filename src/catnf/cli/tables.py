@@ -15,6 +15,7 @@ import typer
 from catnf.cli.base import AsJson, app, data, messages
 from catnf.cli.progress import counting_bar, download_bars
 from catnf.errors import InputError
+from catnf.seeds import check_seed
 
 if TYPE_CHECKING:
     from catnf.tabular import CategoricalFlow
@@ -45,6 +46,7 @@ def fit(
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.frames import read_table
 
+    check_seed(seed)
     frame = read_table(file)
     make_folder(output.parent if output.suffix == ".safetensors" else output)
     flow = CategoricalFlow(
@@ -53,7 +55,7 @@ def fit(
         categorical=tuple(categorical or ()),
         max_steps=steps,
         max_seconds=max_time,
-        random_state=_checked(seed),
+        random_state=seed,
     )
     try:
         with _warnings_told(), counting_bar(quiet) as progress:
@@ -131,11 +133,12 @@ def report(
     from catnf.tabular.page import report_page
     from catnf.tabular.report import make_report
 
+    check_seed(seed)
     flow = CategoricalFlow.load(model)
     frame = read_table(file)
     messages.print("Comparing synthetic with real rows ...")
     with _warnings_told():
-        found, real, synthetic = make_report(flow, frame, target, _checked(seed))
+        found, real, synthetic = make_report(flow, frame, target, seed)
     write_text(output, report_page(found, real, synthetic, flow.columns_, f"{model} and {file.name}"))
     if as_json:
         print(json.dumps({**found.summary(), "output": str(output)}))
@@ -176,13 +179,12 @@ def write_rows(model: str, options: RowOptions) -> None:
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.frames import check_table_name, table_bytes, to_pandas
 
+    check_seed(options.seed)
     if options.output is not None:
         check_table_name(options.output)
     flow = CategoricalFlow.load(model)
     if options.seed is None:
         flow.set_params(random_state=None)
-    else:
-        _checked(options.seed)
     given = _conditions(flow, options.given)
     with _warnings_told():
         drawn = flow.sample(options.count, given or None, options.seed)
@@ -214,7 +216,8 @@ def score_rows(model: str, file: Path, output: Path | None, samples: int, seed: 
         check_table_name(output)
     if samples < 1:
         raise InputError(f"samples is {samples}; give at least 1.")
-    flow = CategoricalFlow.load(model).set_params(draws=samples, random_state=_checked(seed))
+    check_seed(seed)
+    flow = CategoricalFlow.load(model).set_params(draws=samples, random_state=seed)
     frame = read_table(file)
     with _warnings_told():
         parts = flow.score_parts(frame)
@@ -289,9 +292,3 @@ def _warnings_told() -> Iterator[None]:
         yield
     for warning in dict.fromkeys(str(warning.message) for warning in caught):
         messages.print(warning)
-
-
-def _checked(seed: int) -> int:
-    if not 0 <= seed < 2**32:
-        raise InputError(f"seed is {seed}; give an integer from 0 to {2**32 - 1}.")
-    return seed

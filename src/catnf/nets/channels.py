@@ -6,10 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catnf.nets.linear import AlignedLinear
+from catnf.nets.linear import ALIGNMENT, AlignedLinear
 from catnf.nets.network import Network
-
-_ALIGNMENT = 8
 
 
 class CategoryWeights(Network):
@@ -50,8 +48,8 @@ class ChannelHeads(Network):
     def __init__(self, channels: int, hidden: int, outputs: int, width: int = 256) -> None:
         super().__init__()
         self.channels, self.outputs, self.width = channels, outputs, width
-        self.padded = -(-outputs // _ALIGNMENT) * _ALIGNMENT  # of which the last ones mean nothing
-        rows = -(-3 * channels // _ALIGNMENT) * _ALIGNMENT
+        self.padded = -(-outputs // ALIGNMENT) * ALIGNMENT  # of which the last ones mean nothing
+        rows = -(-3 * channels // ALIGNMENT) * ALIGNMENT
         self.state = nn.Linear(hidden, channels * width)
         self.skip = AlignedLinear(hidden, channels * self.padded)
         self.seen = nn.Parameter(torch.randn(rows, channels, width) / (3 * channels) ** 0.5)

@@ -86,10 +86,8 @@ class EdgeLayer(nn.Module):
         `incidence: [batch, 2, edges, nodes + spare]`.
         """
         nodes = v.shape[1]
-        weight = torch.exp(10.0 * torch.tanh(self.scores(e).float() / 10.0)).to(
-            v.dtype
-        )  # [batch, edges, heads]
-        weight = ctx.edges.hide(weight)
+        bounded = 10.0 * torch.tanh(self.scores(e).float() / 10.0)  # [batch, edges, heads]
+        weight = ctx.edges.hide(torch.exp(bounded).to(v.dtype))
         values = F.pad(self.values(v), (0, 0, 0, incidence.shape[-1] - nodes))
         across = incidence.flip(1) @ values.unsqueeze(1)  # the values of the other end
         message = (across + self.edge_values(e).unsqueeze(1)).unflatten(-1, (self.heads, -1))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import torch
 
@@ -109,14 +110,14 @@ def measure_trained(
     found: dict[str, Result] = {}
     why: dict[str, str] = {}
     first: CatnfError | None = None
-    device = "cuda" if options.device.type == "cuda" else "cpu"
+    device: Literal["cuda", "cpu"] = "cuda" if options.device.type == "cuda" else "cpu"
     for name in names:
         try:
             experiment = load_experiment(name, plan.overrides)
             for seed in range(plan.seeds):
                 tell(f"Training {name}, seed {seed} ...")
                 folder = plan.folder / name / f"seed-{seed}"
-                run = RunOptions(folder, seed, device, budget=plan.budget, quiet=plan.quiet)  # type: ignore[arg-type]
+                run = RunOptions(folder, seed, device, budget=plan.budget, quiet=plan.quiet)
                 if train(experiment, run).interrupted:
                     raise KeyboardInterrupt
                 outcome, reasons = _outcome(load(folder, options.device), options, command)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +19,9 @@ from numpy.typing import NDArray
 from catnf.errors import StorageError
 from catnf.storage import write_bytes
 from catnf.tasks.coloring.graphs import Adjacency, Coloring
+from catnf.tasks.files import UNREADABLE
 
 FORMAT_VERSION = 1
-
-_UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error),
-)  # what numpy raises for files that are damaged or something else
 
 
 @dataclass(frozen=True)
@@ -156,7 +150,7 @@ def load_archives(path: Path) -> tuple[dict[str, Archive], dict[str, object]]:
             name: Archive(arrays[f"{name}_sizes"], arrays[f"{name}_edges"], arrays[f"{name}_colors"])
             for name in names
         }
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"{path} cannot be read as colored graphs; make it again.") from error

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from catnf.errors import InputError, MissingDependencyError, StorageError
-from catnf.tasks.molecules.archive import UNREADABLE
+from catnf.tasks.files import UNREADABLE
 from catnf.tasks.molecules.chemistry import quiet, rdkit, read_smiles
 
 FEATURES = 512
