@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from catnf.context import GraphContext
 from catnf.drawing import make_figure, save_figure
 from catnf.tasks.coloring.files import networkx
 
@@ -58,6 +59,12 @@ def draw_colorings(
         axes.set_title(title, parse_math=False)
         axes.axis("off")
     save_figure(figure, path)
+
+
+def as_graph(ctx: GraphContext, index: int) -> nx.Graph:
+    """One graph of a context on the CPU, without its padding."""
+    nodes = int(ctx.real(ctx.edges)[index].sum())
+    return networkx().from_numpy_array(ctx.edges[index, :nodes, :nodes].numpy())
 
 
 def draw_validity(
