@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -80,20 +81,10 @@ def interpolate_molecules(
     ends = [_read(text, fitted) for text in (first, second)]
     sizes = [len(graph.atoms) for graph in ends]
     nodes = max(2, *sizes)
-    archive = MoleculeArchive.pack(ends)
-    x, ctx = Tables.of(archive, nodes, task.bonds).take(slice(None), nodes)
+    x, ctx = Tables.of(MoleculeArchive.pack(ends), nodes, task.bonds).take(slice(None), nodes)
     z = net.encode(x.to(fitted.device), ctx.to(fitted.device), seeded_generator(seed, fitted.device))
-
     shares = torch.linspace(0.0, 1.0, steps, dtype=torch.float64)
-    counts = (sizes[0] + shares * (sizes[1] - sizes[0])).round().long()
-    path = Context(steps, nodes, torch.arange(nodes) < counts.unsqueeze(1)).to(fitted.device)
-    larger = int(sizes[1] > sizes[0])
-    shared = torch.arange(nodes) < min(sizes)
-    both = Context(1, nodes, shared.unsqueeze(0))
-    moved = GraphLatents(
-        path.hide(_move(z.nodes, shares, both.mask, larger)),
-        path.pairs().hide(_move(z.edges, shares, both.pairs().mask, larger)),
-    )
+    moved, path = _latent_path(z, sizes, shares)
     with torch.no_grad():
         decoded = net.decode(moved, path)
     unconverged_roots(net)  # so that the next samples are not blamed for these
@@ -125,6 +116,26 @@ def great_circle(first: Tensor, second: Tensor, shares: Tensor) -> Tensor:
         return (1 - share) * first + share * second
     before, after = ((1 - share) * angle).sin(), (share * angle).sin()
     return (before * first + after * second) / angle.sin()
+
+
+def _latent_path(z: GraphLatents, sizes: Sequence[int], shares: Tensor) -> tuple[GraphLatents, Context]:
+    """Latents of a path with its context, from those of both ends.
+
+    Args:
+        z: of both ends, `[2, nodes, channels]` and `[2, pairs, channels]`.
+        sizes: how many nodes they have.
+        shares: of the way, `[steps]`.
+    """
+    nodes = z.nodes.shape[1]
+    counts = (sizes[0] + shares * (sizes[1] - sizes[0])).round().long()
+    path = Context(len(shares), nodes, torch.arange(nodes) < counts.unsqueeze(1)).to(z.nodes.device)
+    larger = int(sizes[1] > sizes[0])
+    both = Context(1, nodes, (torch.arange(nodes) < min(sizes)).unsqueeze(0))
+    moved = GraphLatents(
+        path.hide(_move(z.nodes, shares, both.mask, larger)),
+        path.pairs().hide(_move(z.edges, shares, both.pairs().mask, larger)),
+    )
+    return moved, path
 
 
 def _move(z: Tensor, shares: Tensor, shared: Tensor | None, larger: int) -> Tensor:

@@ -124,10 +124,8 @@ class EdgeGNN(Network):
         super().__init__()
         self.all_pairs = all_pairs
         # Besides the latents, nodes see the graph's size and the number of their edges.
-        self.node_input, self.edge_input = (
-            AlignedLinear(inputs[0] + 2, nodes),
-            AlignedLinear(inputs[1] + 1, edges),
-        )
+        self.node_input = AlignedLinear(inputs[0] + 2, nodes)
+        self.edge_input = AlignedLinear(inputs[1] + 1, edges)
         self.node_mix = nn.Linear(nodes, nodes, bias=False)
         self.edge_mix = nn.Linear(edges, edges, bias=False)
         self.layers = nn.ModuleList(EdgeLayer(nodes, edges, heads, all_pairs) for _ in range(layers))

@@ -27,8 +27,8 @@ from catnf.tasks.coloring.generation import DataPlan, make_dataset
 from catnf.training.options import RunOptions
 from catnf.training.run import train
 
-DRAWS = {"coloring": 4, "molecules": 4, "text": 4}  # where a draw takes long; else
 _DRAWS = 20
+_FEWER_DRAWS = {"coloring": 4, "molecules": 4, "text": 4}  # where one takes long
 
 Tell = Callable[[str], None]
 
@@ -44,7 +44,8 @@ class MeasuringOptions:
 
     def of(self, experiment: str) -> EvaluationOptions:
         """For one experiment: on test data, without what takes minutes."""
-        draws = self.samples if self.samples is not None else DRAWS.get(experiment.split("/")[0], _DRAWS)
+        usual = _FEWER_DRAWS.get(experiment.split("/")[0], _DRAWS)
+        draws = usual if self.samples is None else self.samples
         return EvaluationOptions("test", self.examples, draws, self.generated, thorough=False)
 
 

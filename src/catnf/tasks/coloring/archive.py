@@ -67,10 +67,8 @@ class Archive:
 
     def check(self, where: Path) -> None:
         """Raise `StorageError` where the arrays cannot belong together."""
-        fits = len(self.colors) == int(self.sizes.sum(dtype=np.int64)) and len(self.edges) == -(
-            -self.pair_count // 8
-        )
-        if not fits:
+        colors, edges = int(self.sizes.sum(dtype=np.int64)), -(-self.pair_count // 8)
+        if len(self.colors) != colors or len(self.edges) != edges:
             raise StorageError(f"{where} is damaged: its graphs and colors do not fit; make it again.")
 
     def dense(self, nodes: int | None = None) -> tuple[Adjacency, NDArray[np.int64]]:
@@ -83,10 +81,8 @@ class Archive:
         colors = np.full((len(self), nodes), -1, dtype=np.int64)
         bits = np.unpackbits(self.edges, count=self.pair_count).astype(bool)
         counts = pairs_of(self.sizes)
-        first_pair, first_node = (
-            np.cumsum(counts) - counts,
-            np.cumsum(self.sizes, dtype=np.int64) - self.sizes,
-        )
+        first_pair = np.cumsum(counts) - counts
+        first_node = np.cumsum(self.sizes, dtype=np.int64) - self.sizes
         for size in np.unique(self.sizes):  # all graphs of one size at once
             chosen = np.flatnonzero(self.sizes == size)
             row, column = np.triu_indices(int(size), 1)
