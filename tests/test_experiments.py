@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from catnf.configuration import to_mapping
-from catnf.errors import StorageError
+from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment, experiment_names, load_experiment
 from catnf.tasks.molecules import Molecules
 from catnf.tasks.molecules.archive import MoleculeData
@@ -23,6 +23,13 @@ def test_it_loads_and_survives_a_round_trip(name: str) -> None:
     assert experiment.name == name
     assert Experiment.from_mapping(to_mapping(experiment)) == experiment
     assert name.startswith(experiment.make_task().name)
+
+
+@pytest.mark.parametrize("kind", ["graphcnf", "graph-vae", "molecule-growth", "table-mixture", "text-flow"])
+def test_models_of_something_else_are_refused(kind: str) -> None:
+    experiment = load_experiment("sets/shuffling/mixture", [f"model={{kind: {kind}}}"])
+    with pytest.raises(InputError, match=rf"Model {kind} is for .*, but sets/shuffling .*; choose another"):
+        experiment.make_model(experiment.make_task(), seed=0)
 
 
 def test_those_of_molecules() -> None:

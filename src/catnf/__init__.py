@@ -1,5 +1,6 @@
 """Normalizing flows on categorical data."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,26 +25,20 @@ __all__ = [
 ]
 
 
+_MODULES = {
+    "FittedModel": "catnf.fitted",
+    "bundled_names": "catnf.fitted",
+    "color_graph": "catnf.coloring",
+    "interpolate_molecules": "catnf.interpolation",
+    "load": "catnf.fitted",
+    "sample_molecules": "catnf.molecules",
+    "sample_texts": "catnf.text",
+    "score_molecules": "catnf.molecules",
+}
+
+
 def __getattr__(name: str) -> Any:
     # Imported when first used: the command line sets up its threads before torch is loaded.
-    if name in ("FittedModel", "bundled_names", "load"):
-        from catnf import fitted
-
-        return getattr(fitted, name)
-    if name == "color_graph":
-        from catnf.coloring import color_graph
-
-        return color_graph
-    if name in ("sample_molecules", "score_molecules"):
-        from catnf import molecules
-
-        return getattr(molecules, name)
-    if name == "sample_texts":
-        from catnf.text import sample_texts
-
-        return sample_texts
-    if name == "interpolate_molecules":
-        from catnf.interpolation import interpolate_molecules
-
-        return interpolate_molecules
-    raise AttributeError(f"module 'catnf' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'catnf' has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -94,17 +94,22 @@ def _locked(turn: Path | None) -> Iterator[None]:
 def _median(work: Callable[[], object], device: torch.device, repeats: int) -> float:
     for _ in range(3):
         work()
+    times: list[float] = []
     if device.type != "cuda":
-        times = []
         for _ in range(repeats):
             start = time.perf_counter()
             work()
             times.append((time.perf_counter() - start) * 1e3)
         return statistics.median(times)
-    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
+    events = [(_event(), _event()) for _ in range(repeats)]
     for before, after in events:
         before.record()
         work()
         after.record()
     torch.cuda.synchronize()
-    return statistics.median(before.elapsed_time(after) for before, after in events)
+    times += [before.elapsed_time(after) for before, after in events]
+    return statistics.median(times)
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

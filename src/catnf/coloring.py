@@ -77,7 +77,7 @@ def color_graph(
         own = None if seed is None else seed + start
         parts.append(model.sample(count, own, temperature, chunk=count, ctx=ctx.repeat(count)))
     drawn = torch.cat(parts)
-    wrong = torch.cat([conflicts(piece, ctx) for piece in drawn.split(at_once)])
+    wrong = torch.cat([conflicts(piece, ctx) for piece in torch.split(drawn, at_once)])
     best = drawn[int(wrong.argmin())].tolist()  # argmin gives the first of equals
     colors = {node: best[index] for node, index in place.items()}
     clashes = [(one, two) for one, two in edges if colors[one] == colors[two]]

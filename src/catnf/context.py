@@ -251,7 +251,6 @@ class ColumnContext(Context):
 
     turns: Tensor | None = None
     anchors: tuple[Tensor, Tensor] | None = None  # no tensor of its own: it has no batch
-    lengths: Tensor | None = None
 
     @classmethod
     def need(cls, ctx: Context) -> ColumnContext:

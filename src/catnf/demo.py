@@ -15,7 +15,8 @@ from catnf.fitted import FittedModel, bundled_names, load
 from catnf.reporting.grid import Grid
 from catnf.reporting.page import Section, paragraphs, picture, table
 from catnf.reporting.report import ReportOptions, write_report
-from catnf.training.run import RunOptions, train
+from catnf.training.options import RunOptions
+from catnf.training.run import train
 
 if TYPE_CHECKING:
     from catnf.molecules import SampledMolecule

@@ -37,7 +37,6 @@ def loss_curve(
     bits: Sequence[float],
     optimum: float | None = None,
     title: str = "",
-    ylabel: str = "bits per variable",
 ) -> Path:
     """Draw the loss over training as a PNG: single values faintly, their running mean, the optimum dashed.
 
@@ -70,7 +69,7 @@ def loss_curve(
     axes.set_ylim(low - margin, high + margin)
     axes.margins(x=0.01)
     axes.set_xlabel("step")
-    axes.set_ylabel(ylabel)
+    axes.set_ylabel("bits per variable")
     axes.locator_params(axis="x", integer=True)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_title(title, color=INK, fontsize=12, loc="left")
@@ -122,23 +121,13 @@ def encoding_picture(
     finally:
         encoding.train(training)
 
-    colors = _palette(count)
     points = [z[x == category] for category in range(count)]
     density = np.stack([_density(own, low, high, grid) for own in points])
     figure = make_figure(10.4, 5.4 if title else 5.1)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    extent = (low[0], high[0], low[1], high[1])
-    show: dict[str, Any] = {"origin": "lower", "extent": extent, "interpolation": "bilinear"}
-    left.imshow(_blend(density, colors), **show)
-    for own, color in zip(density, colors, strict=True):
-        if own.any():
-            left.contour(own, levels=[0.25], extent=extent, colors=[color], linewidths=0.8, alpha=0.9)
-    right.imshow(_tint(probabilities, colors), **show)
-    best = probabilities.max(0)
-    if best.min() < SURE < best.max():
-        right.contour(best, levels=[SURE], extent=extent, colors=INK, linewidths=0.7, alpha=0.75)
-    left.set_title("Encoding $q(z\\,|\\,x)$", color=INK, fontsize=12)
-    right.set_title(f"Decoding $p(x\\,|\\,z)$, line at {SURE}", color=INK, fontsize=12)
+    extent = (float(low[0]), float(high[0]), float(low[1]), float(high[1]))
+    _show_densities(left, density, extent)
+    _show_partition(right, probabilities, extent)
     for axes in (left, right):
         _plain(axes, grid=False)
         axes.set_xlabel("$z_1$")
@@ -149,6 +138,26 @@ def encoding_picture(
     if title:
         figure.suptitle(title, color=INK, fontsize=13)
     return save_figure(figure, path)
+
+
+def _show_densities(axes: Axes, density: Array, extent: tuple[float, float, float, float]) -> None:
+    """Densities `[categories, grid, grid]`, each with a line at a quarter of its maximum."""
+    colors = _palette(len(density))
+    axes.imshow(_blend(density, colors), origin="lower", extent=extent, interpolation="bilinear")
+    for own, color in zip(density, colors, strict=True):
+        if own.any():
+            axes.contour(own, levels=[0.25], extent=extent, colors=[color], linewidths=0.8, alpha=0.9)
+    axes.set_title("Encoding $q(z\\,|\\,x)$", color=INK, fontsize=12)
+
+
+def _show_partition(axes: Axes, probabilities: Array, extent: tuple[float, float, float, float]) -> None:
+    """The most probable of `probabilities: [categories, grid, grid]`, with a line around what is sure."""
+    tinted = _tint(probabilities, _palette(len(probabilities)))
+    axes.imshow(tinted, origin="lower", extent=extent, interpolation="bilinear")
+    best = probabilities.max(0)
+    if best.min() < SURE < best.max():
+        axes.contour(best, levels=[SURE], extent=extent, colors=INK, linewidths=0.7, alpha=0.75)
+    axes.set_title(f"Decoding $p(x\\,|\\,z)$, line at {SURE}", color=INK, fontsize=12)
 
 
 def _encoded(
@@ -222,7 +231,8 @@ def _tint(probabilities: Array, colors: Array) -> Array:
     """The colour of the most probable category, paler the less sure it is: `[grid, grid, 3]`."""
     best = probabilities.max(0)
     strength = np.where(best >= SURE, 0.62, 0.10 + 0.35 * np.clip(best, 0.0, SURE))
-    return 1.0 - strength[..., None] * (1.0 - colors[probabilities.argmax(0)])
+    image: Array = 1.0 - strength[..., None] * (1.0 - colors[probabilities.argmax(0)])
+    return image
 
 
 def _palette(count: int) -> Array:

@@ -19,6 +19,7 @@ from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment
 from catnf.models import Model
 from catnf.nets.network import Network
+from catnf.seeds import seeded_generator
 from catnf.storage import load_tensors, peek_header, save_tensors
 from catnf.tasks.task import Task
 
@@ -94,7 +95,7 @@ class FittedModel:
             raise InputError(
                 f"{count} samples were asked for with a context of {ctx.batch}; repeat it as needed."
             )
-        generator = self._generator(seed)
+        generator = seeded_generator(seed, self.device)
         parts = []
         chunk = chunk if chunk is not None else examples_at_once(ctx)
         for start in range(0, count, chunk):
@@ -104,7 +105,7 @@ class FittedModel:
 
     def sample_context(self, count: int, seed: int | None = None) -> Context:
         """What `count` examples are drawn with: from the model where it knows, from its task otherwise."""
-        drawn = self.model.draw_context(count, self._generator(seed))
+        drawn = self.model.draw_context(count, seeded_generator(seed, self.device))
         return self.task.sample_context(count) if drawn is None else drawn
 
     def log_prob(
@@ -129,7 +130,7 @@ class FittedModel:
         if ctx is None:
             ctx = self.task.context(x)
         self.model.check(x, ctx)
-        generator = self._generator(seed)
+        generator = seeded_generator(seed, self.device)
         at_once = max(1, chunk // (1 if self.model.exact else max(1, samples)))
         parts = []
         for start in range(0, len(x), at_once):
@@ -137,13 +138,6 @@ class FittedModel:
             moved = x[start : start + at_once].to(self.device)
             parts.append(self.model.log_prob(moved, piece, samples, generator, chunk))
         return torch.cat(parts).cpu()
-
-    def _generator(self, seed: int | None) -> torch.Generator:
-        if seed is not None and not 0 <= seed < 2**32:
-            raise InputError(f"seed is {seed}; give an integer from 0 to {2**32 - 1}.")
-        generator = torch.Generator(device=self.device)
-        generator.manual_seed(seed) if seed is not None else generator.seed()
-        return generator
 
 
 def examples_at_once(ctx: Context) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from catnf.flows.joint import GraphLatents
 from catnf.models.graph_model import GraphModel
 from catnf.molecules import molecule_model, read_molecules
 from catnf.sampling import molecule_task
+from catnf.seeds import check_seed, seeded_generator
 from catnf.tasks.molecules.archive import MoleculeArchive
 from catnf.tasks.molecules.chemistry import canonical_smiles, loose_smiles, strict_smiles
 from catnf.tasks.molecules.data import Tables
@@ -71,8 +73,7 @@ def interpolate_molecules(
     """
     if steps < 2:
         raise InputError(f"steps is {steps}; give at least 2, for both ends.")
-    if seed is not None and not 0 <= seed < 2**32:
-        raise InputError(f"seed is {seed}; give an integer from 0 to {2**32 - 1}.")
+    check_seed(seed)
     fitted = molecule_model(model, device)
     task = molecule_task(fitted)
     net = fitted.model
@@ -80,22 +81,10 @@ def interpolate_molecules(
     ends = [_read(text, fitted) for text in (first, second)]
     sizes = [len(graph.atoms) for graph in ends]
     nodes = max(2, *sizes)
-    archive = MoleculeArchive.pack(ends)
-    x, ctx = Tables.of(archive, nodes, task.bonds).take(slice(None), nodes)
-    generator = torch.Generator(fitted.device)
-    generator.manual_seed(seed) if seed is not None else generator.seed()
-    z = net.encode(x.to(fitted.device), ctx.to(fitted.device), generator)
-
+    x, ctx = Tables.of(MoleculeArchive.pack(ends), nodes, task.bonds).take(slice(None), nodes)
+    z = net.encode(x.to(fitted.device), ctx.to(fitted.device), seeded_generator(seed, fitted.device))
     shares = torch.linspace(0.0, 1.0, steps, dtype=torch.float64)
-    counts = (sizes[0] + shares * (sizes[1] - sizes[0])).round().long()
-    path = Context(steps, nodes, torch.arange(nodes) < counts.unsqueeze(1)).to(fitted.device)
-    larger = int(sizes[1] > sizes[0])
-    shared = torch.arange(nodes) < min(sizes)
-    both = Context(1, nodes, shared.unsqueeze(0))
-    moved = GraphLatents(
-        path.hide(_move(z.nodes, shares, both.mask, larger)),
-        path.pairs().hide(_move(z.edges, shares, both.pairs().mask, larger)),
-    )
+    moved, path = _latent_path(z, sizes, shares)
     with torch.no_grad():
         decoded = net.decode(moved, path)
     unconverged_roots(net)  # so that the next samples are not blamed for these
@@ -129,6 +118,26 @@ def great_circle(first: Tensor, second: Tensor, shares: Tensor) -> Tensor:
     return (before * first + after * second) / angle.sin()
 
 
+def _latent_path(z: GraphLatents, sizes: Sequence[int], shares: Tensor) -> tuple[GraphLatents, Context]:
+    """Latents of a path with its context, from those of both ends.
+
+    Args:
+        z: of both ends, `[2, nodes, channels]` and `[2, pairs, channels]`.
+        sizes: how many nodes they have.
+        shares: of the way, `[steps]`.
+    """
+    nodes = z.nodes.shape[1]
+    counts = (sizes[0] + shares * (sizes[1] - sizes[0])).round().long()
+    path = Context(len(shares), nodes, torch.arange(nodes) < counts.unsqueeze(1)).to(z.nodes.device)
+    larger = int(sizes[1] > sizes[0])
+    both = Context(1, nodes, (torch.arange(nodes) < min(sizes)).unsqueeze(0))
+    moved = GraphLatents(
+        path.hide(_move(z.nodes, shares, both.mask, larger)),
+        path.pairs().hide(_move(z.edges, shares, both.pairs().mask, larger)),
+    )
+    return moved, path
+
+
 def _move(z: Tensor, shares: Tensor, shared: Tensor | None, larger: int) -> Tensor:
     """Latents `[steps, elements, channels]` of a path.
 
@@ -152,7 +161,8 @@ def _move(z: Tensor, shares: Tensor, shared: Tensor | None, larger: int) -> Tens
 
 def _normal(z: Tensor) -> Tensor:
     """From the base distribution, a logistic, to a standard normal, elementwise."""
-    return torch.special.ndtri(torch.sigmoid(z / STANDARD_SCALE).clamp(_TAIL, 1 - _TAIL))
+    out: Tensor = torch.special.ndtri(torch.sigmoid(z / STANDARD_SCALE).clamp(_TAIL, 1 - _TAIL))
+    return out
 
 
 def _logistic(u: Tensor) -> Tensor:

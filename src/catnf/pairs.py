@@ -78,13 +78,13 @@ def to_matrix(values: Tensor, layout: PairLayout, spare: int = 0) -> Tensor:
 
     The diagonal and spare columns are zero.
     """
-    out: Tensor = _ToMatrix.apply(values, *layout, spare)
+    out: Tensor = _ToMatrix.apply(values, *layout, spare)  # type: ignore[no-untyped-call]
     return out
 
 
 def sum_of_ends(values: Tensor, layout: PairLayout) -> Tensor:
     """The sum of `values: [batch, nodes, width]` over the two ends of every pair: `[batch, pairs, width]`."""
-    out: Tensor = _SumOfEnds.apply(values, *layout)
+    out: Tensor = _SumOfEnds.apply(values, *layout)  # type: ignore[no-untyped-call]
     return out
 
 

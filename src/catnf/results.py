@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -115,10 +116,10 @@ def write_result(folder: Path, name: str, outcome: Mapping[str, object], seed: i
 
 def _same(one: object, two: object) -> bool:
     """Whether two configurations say the same; fields that are new since one was written have defaults."""
-    try:
-        return Experiment.from_mapping(one) == Experiment.from_mapping(two)  # type: ignore[arg-type]
-    except (InputError, TypeError, AttributeError):
-        return one == two
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        with suppress(InputError, TypeError, AttributeError):
+            return Experiment.from_mapping(one) == Experiment.from_mapping(two)
+    return one == two
 
 
 def record_speed(

@@ -20,6 +20,7 @@ from catnf.errors import InputError, StorageError
 from catnf.fitted import FittedModel
 from catnf.models.model import check_temperature
 from catnf.provenance import hardware, revision
+from catnf.seeds import check_seed
 from catnf.tasks.molecules import Molecules
 from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
 from catnf.tasks.molecules.data import Tables
@@ -43,8 +44,7 @@ class SamplingOptions:
     def __post_init__(self) -> None:
         if self.count < 1:
             raise InputError(f"The number of samples is {self.count}; give at least 1.")
-        if self.seed is not None and not 0 <= self.seed < 2**32:
-            raise InputError(f"seed is {self.seed}; give an integer from 0 to {2**32 - 1}.")
+        check_seed(self.seed)
         check_temperature(self.temperature)
 
     def seeded(self) -> SamplingOptions:

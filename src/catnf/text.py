@@ -25,9 +25,7 @@ class TextOptions:
 
     count: int = 1
     prompt: str | None = None  # what every text starts with
-    length: int | None = (
-        None  # symbols, the prompt's among them; by default a window, or as training had them
-    )
+    length: int | None = None  # symbols, with the prompt's; by default a window, or as training had them
     temperature: float = 1.0  # 1 is the model itself
     seed: int | None = None  # for the same texts again, on the same kind of device
 

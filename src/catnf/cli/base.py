@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 # Idle threads that spin long make small steps many times slower where other programs want the cores too.
@@ -99,6 +102,28 @@ def chosen_device(asked: str) -> torch.device:
     if own > 0:
         torch.cuda.set_device(own)  # kernels go where this points, not where their tensors are
     return torch.device("cuda", own) if own else torch.device("cuda")
+
+
+@contextmanager
+def stopping(sentence: str) -> Iterator[None]:
+    """Work that Ctrl-C ends with exit code 130, after a `sentence` on what is left of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        messages.print(sentence)
+        raise typer.Exit(130) from None
+
+
+def check_archive_name(path: Path) -> None:
+    """Refuse the name of a data set that is not that of an archive of arrays."""
+    if path.suffix != ".npz":
+        raise InputError(f"The output is {path}; give a name that ends in .npz.")
+
+
+def check_picture_name(path: Path) -> None:
+    """Refuse the name of a picture of another kind than is drawn."""
+    if path.suffix.lower() != ".png":
+        raise InputError(f"The picture is {path}; give a name that ends in .png.")
 
 
 def typed_command() -> str:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from catnf.cli.base import AsJson, Device, app, chosen_device, data, messages
+from catnf.cli.base import (
+    AsJson,
+    Device,
+    app,
+    check_archive_name,
+    chosen_device,
+    data,
+    messages,
+    stopping,
+)
 from catnf.cli.progress import counting_bar
 from catnf.errors import InputError
 
@@ -54,15 +63,10 @@ def make_coloring(
     if plan != default and output is None:
         raise InputError("These are not the default graphs; name a file for them with -o graphs.npz.")
     path = output if output is not None else data_folders()[0] / relative_path(size)
-    if path.suffix != ".npz":
-        raise InputError(f"The output is {path}; give a name that ends in .npz.")
-    try:
-        with counting_bar() as progress:
-            bar = progress.add_task("Coloring graphs", total=sum(plan.counts))
-            mark = make_dataset(path, plan, workers, lambda count: progress.update(bar, advance=count))
-    except KeyboardInterrupt:
-        messages.print("Stopped; the same command goes on from here.")
-        raise typer.Exit(130) from None
+    check_archive_name(path)
+    with stopping("Stopped; the same command goes on from here."), counting_bar() as progress:
+        bar = progress.add_task("Coloring graphs", total=sum(plan.counts))
+        mark = make_dataset(path, plan, workers, lambda count: progress.update(bar, advance=count))
     if plan == default and mark != FINGERPRINTS.get(size, mark):
         messages.print(f"These are not the graphs of published figures, which OR-Tools {SOLVER} colored.")
     if as_json:

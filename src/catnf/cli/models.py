@@ -79,7 +79,7 @@ def train(
 ) -> None:
     """Train an experiment, or go on with one that was stopped."""
     from catnf.experiments import load_experiment
-    from catnf.training.run import RunOptions
+    from catnf.training.options import RunOptions
     from catnf.training.run import train as run
 
     if smiles is not None or vocabulary is not None or column is not None or name == "molecules":
@@ -150,12 +150,11 @@ def sample(
         check_outputs,
         check_plain_options,
         check_table_options,
-        draw_colored,
         write_molecules,
+        write_samples,
     )
     from catnf.fitted import is_table_model, load
     from catnf.sampling import SamplingOptions
-    from catnf.storage import write_text
     from catnf.tasks.molecules import Molecules
     from catnf.tasks.text import Text
 
@@ -181,24 +180,7 @@ def sample(
 
         options = TextOptions(count, prompt, length, temperature, seed)
         return print_texts(fitted, options, output, as_json)
-    if count < 1:
-        raise InputError(f"The number of samples is {count}; give at least 1.")
-    ctx = fitted.sample_context(count, seed)
-    drawn = fitted.sample(count, seed, temperature, ctx=ctx)
-    metrics = fitted.task.sample_metrics(drawn, ctx)
-    header, rows = fitted.task.sample_rows(drawn, ctx)
-    lines = [",".join(line) for line in (header, *rows)]
-    if output is not None:
-        write_text(output, "\n".join(lines) + "\n")
-    if grid is not None:
-        draw_colored(grid, drawn, ctx)
-    if as_json:
-        told: dict[str, object] = {"n": count, "metrics": metrics}
-        print(json.dumps(told | ({"output": str(output)} if output else {"samples": drawn.tolist()})))
-        return
-    if output is None:
-        print("\n".join(lines))
-    messages.print(", ".join(f"{key} {value:.4f}" for key, value in metrics.items()))
+    write_samples(fitted, count, seed, temperature, outputs)
 
 
 @app.command()

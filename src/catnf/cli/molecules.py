@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from catnf.cli.base import AsJson, data, messages
+from catnf.cli.base import AsJson, check_archive_name, data, messages, stopping
 from catnf.cli.progress import counting_bar, download_bars
 from catnf.errors import InputError, MissingDependencyError
 
@@ -50,8 +50,7 @@ def make_molecules(
     from catnf.tasks.molecules.sources import FINGERPRINTS, RDKIT
 
     path = output if output is not None else _default_path(source, vocabulary)
-    if path.suffix != ".npz":
-        raise InputError(f"The output is {path}; give a name that ends in .npz.")
+    check_archive_name(path)
     if workers is not None and workers < 1:
         raise InputError(f"workers is {workers}; give at least 1.")
     started = time.monotonic()
@@ -144,15 +143,9 @@ def _prepare(
 ) -> Summary:
     from catnf.tasks.molecules.preparation import prepare
 
-    try:
-        with counting_bar(quiet) as progress:
-            bar = progress.add_task("Reading molecules", total=len(source))
-            return prepare(
-                source, vocabulary, path, workers, lambda count: progress.update(bar, advance=count)
-            )
-    except KeyboardInterrupt:
-        messages.print(f"Stopped; {path} is not made.")
-        raise typer.Exit(130) from None
+    with stopping(f"Stopped; {path} is not made."), counting_bar(quiet) as progress:
+        bar = progress.add_task("Reading molecules", total=len(source))
+        return prepare(source, vocabulary, path, workers, lambda count: progress.update(bar, advance=count))
 
 
 def _default_path(source: str, vocabulary: str) -> Path:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import typer
-
-from catnf.cli.base import messages
+from catnf.cli.base import messages, stopping
 
 if TYPE_CHECKING:  # bars take a tenth of a second to import, and most commands show none
     from rich.progress import Progress, TaskID
@@ -49,9 +47,6 @@ def download_bars() -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    try:
-        with named_bars(Progress(*columns, console=messages), "Downloading ") as show:
-            yield show
-    except KeyboardInterrupt:
-        messages.print("Stopped; the same command goes on from here.")
-        raise typer.Exit(130) from None
+    bars = named_bars(Progress(*columns, console=messages), "Downloading ")
+    with stopping("Stopped; the same command goes on from here."), bars as show:
+        yield show

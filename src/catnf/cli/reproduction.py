@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from catnf.cli.base import AsJson, Device, Overrides, app, chosen_device, messages, typed_command
+from catnf.cli.base import (
+    AsJson,
+    Device,
+    Overrides,
+    app,
+    chosen_device,
+    messages,
+    stopping,
+    typed_command,
+)
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
-    from catnf.reference import Results
+    from catnf.reference import Paper, Results
     from catnf.reporting.grid import Grid
     from catnf.reporting.measuring import Findings, MeasuringOptions, TrainingPlan
     from catnf.reporting.reproduction import Line
@@ -59,14 +68,11 @@ def reproduce(
     from catnf.experiments import experiment_names
     from catnf.fitted import bundled_names
     from catnf.reference import load_paper
-    from catnf.reporting.grid import markdown_page
-    from catnf.reporting.page import tables_page
     from catnf.reporting.reproduction import BLOCKS, Here, compare, experiments, grid
-    from catnf.storage import make_folder, write_text
+    from catnf.storage import make_folder
 
     _check_options(training, stored, budget, seeds, overrides, runs)
-    paper = load_paper()
-    ours = _stored(results)
+    paper, ours = load_paper(), _stored(results)
     blocks = [block for name, some in BLOCKS.items() if table in (name, "all") for block in some]
     known = [*experiment_names(), *ours]
     names = {block.data: _chosen(experiments(block, known, paper), only) for block in blocks}
@@ -96,10 +102,7 @@ def reproduce(
     else:
         _show(grids)
     if output is not None:
-        title = f"The paper's tables: {table}" if table != "all" else "The paper's tables"
-        write_text(output / f"{table}.md", markdown_page(title, grids))
-        write_text(output / f"{table}.html", tables_page(title, paper.source, grids))
-        messages.print(f"{output / f'{table}.md'} and {output / f'{table}.html'} are written.")
+        _write_pages(output, table, paper, grids)
 
 
 def project_report(output: Path, runs: list[Path], results: Path | None, as_json: bool) -> None:
@@ -174,11 +177,8 @@ def _measure(names: list[str], options: MeasuringOptions) -> Findings:
 def _train(names: list[str], options: MeasuringOptions, plan: TrainingPlan) -> Findings:
     from catnf.reporting.measuring import measure_trained
 
-    try:
+    with stopping("Stopped; the same command goes on from here."):
         return measure_trained(names, options, plan, typed_command(), messages.print)
-    except KeyboardInterrupt:
-        messages.print("Stopped; the same command goes on from here.")
-        raise typer.Exit(130) from None
 
 
 def _notes(lines: list[Line], options: MeasuringOptions, plan: TrainingPlan | None) -> list[str]:
@@ -196,6 +196,17 @@ def _notes(lines: list[Line], options: MeasuringOptions, plan: TrainingPlan | No
         changed = f", with {' '.join(plan.overrides)}" if plan.overrides else ""
         told += f"; trained from scratch for {time}{changed}"
     return [*notes, f"{told}. Draws of ours are in results/; more of them make the bound tighter."]
+
+
+def _write_pages(folder: Path, table: TableName, paper: Paper, grids: list[Grid]) -> None:
+    from catnf.reporting.grid import markdown_page
+    from catnf.reporting.page import tables_page
+    from catnf.storage import write_text
+
+    title = f"The paper's tables: {table}" if table != "all" else "The paper's tables"
+    write_text(folder / f"{table}.md", markdown_page(title, grids))
+    write_text(folder / f"{table}.html", tables_page(title, paper.source, grids))
+    messages.print(f"{folder / f'{table}.md'} and {folder / f'{table}.html'} are written.")
 
 
 def _show(grids: list[Grid]) -> None:

@@ -1,4 +1,4 @@
-"""Samples for people: molecules as a stream of lines, and pictures."""
+"""Samples for people: molecules as a stream of lines, others as a table, and pictures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from torch import Tensor
 
-from catnf.cli.base import messages, typed_command
+from catnf.cli.base import check_picture_name, messages, stopping, typed_command
 from catnf.cli.progress import counting_bar
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
@@ -92,16 +92,13 @@ def _write_graphs(fitted: FittedModel, options: SamplingOptions, path: Path, as_
     from catnf.storage import make_folder
 
     make_folder(path.parent)  # before the work whose outcome goes there
-    try:
+    with stopping("Stopped; nothing is written."):
         with counting_bar(options.process > 0) as progress:
             bar = progress.add_task("Drawing graphs", total=options.count)
             drawn = SampledGraphs.draw(
                 fitted, options, typed_command(), lambda count: progress.update(bar, advance=count)
             )
         drawn.save(path, fitted)
-    except KeyboardInterrupt:
-        messages.print("Stopped; nothing is written.")
-        raise typer.Exit(130) from None
     seconds = drawn.about["seconds"]
     if as_json:
         told = {"n": len(drawn.archive), "graphs": str(path), "seconds": seconds, "seed": drawn.about["seed"]}
@@ -194,8 +191,8 @@ def _plain(molecule: SampledMolecule) -> dict[str, object]:
 
 def check_outputs(outputs: Outputs, chemistry: bool) -> None:
     """Refuse files whose names or combination mean nothing; `chemistry` is what looks at molecules."""
-    if outputs.grid is not None and outputs.grid.suffix.lower() != ".png":
-        raise InputError(f"The picture is {outputs.grid}; give a name that ends in .png.")
+    if outputs.grid is not None:
+        check_picture_name(outputs.grid)
     if outputs.graphs is None:
         return
     if outputs.graphs.suffix != ".npz":
@@ -238,20 +235,42 @@ def check_table_options(
             raise InputError(f"{option} is not for tables, which {name} is a model of; leave it out.")
 
 
-def draw_colored(path: Path, x: Tensor, ctx: Context) -> None:
+def write_samples(
+    fitted: FittedModel, count: int, seed: int | None, temperature: float, outputs: Outputs
+) -> None:
+    """Draw sets, colorings or rows of a task and write them as CSV, all at once."""
+    from catnf.storage import write_text
+
+    if count < 1:
+        raise InputError(f"The number of samples is {count}; give at least 1.")
+    ctx = fitted.sample_context(count, seed)
+    drawn = fitted.sample(count, seed, temperature, ctx=ctx)
+    metrics = fitted.task.sample_metrics(drawn, ctx)
+    header, rows = fitted.task.sample_rows(drawn, ctx)
+    lines = [",".join(line) for line in (header, *rows)]
+    file = outputs.file
+    if file is not None:
+        write_text(file, "\n".join(lines) + "\n")
+    if outputs.grid is not None:
+        _draw_colored(outputs.grid, drawn, ctx)
+    if outputs.as_json:
+        told: dict[str, object] = {"n": count, "metrics": metrics}
+        print(json.dumps(told | ({"output": str(file)} if file else {"samples": drawn.tolist()})))
+        return
+    if file is None:
+        print("\n".join(lines))
+    messages.print(", ".join(f"{key} {value:.4f}" for key, value in metrics.items()))
+
+
+def _draw_colored(path: Path, x: Tensor, ctx: Context) -> None:
     """Draw the first colored graphs of samples `x: [batch, nodes]`."""
     from catnf.tasks.coloring.data import conflicts
-    from catnf.tasks.coloring.drawing import draw_colorings
-    from catnf.tasks.coloring.files import networkx
+    from catnf.tasks.coloring.drawing import as_graph, draw_colorings
 
     assert isinstance(ctx, GraphContext)
-    nx = networkx()
     shown, few = x[:_MOST_GRAPHS], ctx.select(0, _MOST_GRAPHS)
-    sizes = few.counts(shown).tolist()
     graphs: dict[str, tuple[Any, dict[Hashable, int]]] = {}
     for index, wrong in enumerate(conflicts(shown, few).tolist()):
-        graph = nx.empty_graph(sizes[index])
-        graph.add_edges_from(few.edges[index].triu().nonzero().tolist())
         title = f"{index + 1}: " + (f"conflicts {wrong}" if wrong else "valid")
-        graphs[title] = (graph, dict(enumerate(shown[index].tolist())))
+        graphs[title] = (as_graph(few, index), dict(enumerate(shown[index].tolist())))
     draw_colorings(path, graphs)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catnf.cli.base import AsJson, Device, app, chosen_device, messages
+from catnf.cli.base import AsJson, Device, app, check_picture_name, chosen_device, messages, stopping
 from catnf.cli.progress import counting_bar
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
+    from catnf.fitted import FittedModel
     from catnf.molecules import ScoredMolecule
 
 _MOST_LISTED = 20  # lines that are not used, on the screen
@@ -51,12 +52,7 @@ def score(
     """
     from catnf.fitted import is_table_model
 
-    if file is None:
-        file = Path(first)
-    elif model is None:
-        model = first
-    else:
-        raise InputError(f"The model is given twice, {first} and --model {model}; leave one out.")
+    file, model = _operands(first, file, model)
     if model is not None and is_table_model(model):
         from catnf.cli.tables import score_rows
 
@@ -64,29 +60,10 @@ def score(
             raise InputError(f"--column is for molecules, but {model} is of a table; leave it out.")
         return score_rows(model, file, output, samples, seed, as_json)
     # Only now, because rows are scored without RDKit.
-    from catnf.molecules import molecule_model, score_molecules
-    from catnf.storage import write_text
-    from catnf.tasks.cores import available_cores
-    from catnf.tasks.molecules.files import read_smiles_file
-    from catnf.tasks.molecules.preparation import refused_path
+    from catnf.molecules import molecule_model
 
     fitted = molecule_model(model, chosen_device(device))
-    rows = read_smiles_file(file, column)
-    try:
-        with counting_bar() as progress:
-            bar = progress.add_task("Scoring molecules", total=len(rows.smiles))
-            scored = score_molecules(
-                rows.smiles,
-                fitted,
-                samples,
-                seed,
-                progress=lambda count: progress.update(bar, advance=count),
-                workers=available_cores(),
-            )
-    except KeyboardInterrupt:
-        messages.print("Stopped; nothing is written.")
-        raise typer.Exit(130) from None
-    lines = list(zip(rows.lines.tolist(), scored, strict=True))
+    lines = _scored(fitted, file, column, samples, seed)
     used = sorted((line for line in lines if not line[1].problem), key=lambda line: -line[1].bits_per_node)
     refused = [line for line in lines if line[1].problem]
     if not used:
@@ -94,23 +71,7 @@ def score(
         raise InputError(
             f"{file} has no molecule that can be scored; the first is on line {number}: {worst.problem}."
         )
-    if output is not None:
-        write_text(output, _table(used))
-        if refused:
-            write_text(refused_path(output), _refused_table(refused))
-    elif not as_json:
-        print(_table(used), end="")
-    if as_json:
-        print(json.dumps(_summary(used, refused, output)))
-        return
-    _list_refused(refused)
-    if refused and output is not None:
-        messages.print(f"Lines that are not used: {refused_path(output)}")
-    mean = sum(molecule.bits_per_node for _, molecule in used) / len(used)
-    messages.print(
-        f"{len(used):,} molecules scored, {len(refused):,} lines not used; bits per node from "
-        f"{used[-1][1].bits_per_node:.3f} to {used[0][1].bits_per_node:.3f}, {mean:.3f} on average."
-    )
+    _give(used, refused, output, as_json)
 
 
 @app.command()
@@ -130,8 +91,8 @@ def interpolate(
     from catnf.sampling import molecule_task
     from catnf.tasks.molecules.drawing import draw_graphs
 
-    if output is not None and output.suffix.lower() != ".png":
-        raise InputError(f"The picture is {output}; give a name that ends in .png.")
+    if output is not None:
+        check_picture_name(output)
     fitted = molecule_model(model, chosen_device(device))
     path = interpolate_molecules(first, second, fitted, steps, seed)
     if as_json:
@@ -146,6 +107,59 @@ def interpolate(
     if output is not None:
         legends = [f"{step.share:.0%}" for step in path]
         draw_graphs(output, [s.graph for s in path], molecule_task(fitted).vocabulary, legends, columns=4)
+
+
+def _operands(first: str, file: Path | None, model: str | None) -> tuple[Path, str | None]:
+    """The file, and the model where one is named, which may stand before the file or behind --model."""
+    if file is None:
+        return Path(first), model
+    if model is not None:
+        raise InputError(f"The model is given twice, {first} and --model {model}; leave one out.")
+    return file, first
+
+
+def _scored(fitted: FittedModel, file: Path, column: str | None, samples: int, seed: int) -> list[Line]:
+    """All molecules of a file, in its order."""
+    from catnf.molecules import score_molecules
+    from catnf.tasks.cores import available_cores
+    from catnf.tasks.molecules.files import read_smiles_file
+
+    rows = read_smiles_file(file, column)
+    with stopping("Stopped; nothing is written."), counting_bar() as progress:
+        bar = progress.add_task("Scoring molecules", total=len(rows.smiles))
+        scored = score_molecules(
+            rows.smiles,
+            fitted,
+            samples,
+            seed,
+            progress=lambda count: progress.update(bar, advance=count),
+            workers=available_cores(),
+        )
+    return list(zip(rows.lines.tolist(), scored, strict=True))
+
+
+def _give(used: list[Line], refused: list[Line], output: Path | None, as_json: bool) -> None:
+    """Write or print the scores, and tell of the lines that are not used."""
+    from catnf.storage import write_text
+    from catnf.tasks.molecules.preparation import refused_path
+
+    if output is not None:
+        write_text(output, _table(used))
+        if refused:
+            write_text(refused_path(output), _refused_table(refused))
+    elif not as_json:
+        print(_table(used), end="")
+    if as_json:
+        print(json.dumps(_summary(used, refused, output)))
+        return
+    _list_refused(refused)
+    if refused and output is not None:
+        messages.print(f"Lines that are not used: {refused_path(output)}")
+    mean = sum(molecule.bits_per_node for _, molecule in used) / len(used)
+    messages.print(
+        f"{len(used):,} molecules scored, {len(refused):,} lines not used; bits per node from "
+        f"{used[-1][1].bits_per_node:.3f} to {used[0][1].bits_per_node:.3f}, {mean:.3f} on average."
+    )
 
 
 def _table(used: list[Line]) -> str:

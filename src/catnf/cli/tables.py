@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from catnf.cli.base import AsJson, app, data, messages
+from catnf.cli.base import AsJson, app, data, messages, stopping
 from catnf.cli.progress import counting_bar, download_bars
 from catnf.errors import InputError
+from catnf.seeds import check_seed
 
 if TYPE_CHECKING:
     from catnf.tabular import CategoricalFlow
@@ -45,6 +49,7 @@ def fit(
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.frames import read_table
 
+    check_seed(seed)
     frame = read_table(file)
     make_folder(output.parent if output.suffix == ".safetensors" else output)
     flow = CategoricalFlow(
@@ -53,26 +58,25 @@ def fit(
         categorical=tuple(categorical or ()),
         max_steps=steps,
         max_seconds=max_time,
-        random_state=_checked(seed),
+        random_state=seed,
     )
-    try:
-        with _warnings_told(), counting_bar(quiet) as progress:
-            bar = progress.add_task("Fitting", total=None)
+    with stopping("Stopped; nothing is written."), _warnings_told(), counting_bar(quiet) as progress:
+        bar = progress.add_task("Fitting", total=None)
 
-            def show(step: int, total: int, bits: float | None) -> None:
-                held = "" if bits is None else f", {bits:.3f} bits/column held out"
-                progress.update(bar, completed=step, total=total, description=f"Fitting{held}")
+        def show(step: int, total: int, bits: float | None) -> None:
+            held = "" if bits is None else f", {bits:.3f} bits/column held out"
+            progress.update(bar, completed=step, total=total, description=f"Fitting{held}")
 
-            flow.fit(frame, progress=show)
-    except KeyboardInterrupt:
-        messages.print("Stopped; nothing is written.")
-        raise typer.Exit(130) from None
-    path = flow.save(output)
+        flow.fit(frame, progress=show)
+    _tell_fit(flow, flow.save(output), len(frame), as_json)
+
+
+def _tell_fit(flow: CategoricalFlow, path: Path, rows: int, as_json: bool) -> None:
     held = flow.held_out_log_likelihood_
     if as_json:
         told = {
             "model": str(path),
-            "rows": len(frame),
+            "rows": rows,
             "columns": flow.columns_,
             "steps": flow.n_steps_,
             "seconds": round(flow.fit_seconds_, 1),
@@ -84,7 +88,7 @@ def fit(
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     likely = "" if held is None else f"; held-out rows have {held:.3f} nats on average"
     messages.print(
-        f"{len(frame):,} rows, {counts} columns: {flow.n_steps_} steps in {flow.fit_seconds_:.0f} s{likely}."
+        f"{rows:,} rows, {counts} columns: {flow.n_steps_} steps in {flow.fit_seconds_:.0f} s{likely}."
     )
     print(path)
 
@@ -131,11 +135,12 @@ def report(
     from catnf.tabular.page import report_page
     from catnf.tabular.report import make_report
 
+    check_seed(seed)
     flow = CategoricalFlow.load(model)
     frame = read_table(file)
     messages.print("Comparing synthetic with real rows ...")
     with _warnings_told():
-        found, real, synthetic = make_report(flow, frame, target, _checked(seed))
+        found, real, synthetic = make_report(flow, frame, target, seed)
     write_text(output, report_page(found, real, synthetic, flow.columns_, f"{model} and {file.name}"))
     if as_json:
         print(json.dumps({**found.summary(), "output": str(output)}))
@@ -176,13 +181,12 @@ def write_rows(model: str, options: RowOptions) -> None:
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.frames import check_table_name, table_bytes, to_pandas
 
+    check_seed(options.seed)
     if options.output is not None:
         check_table_name(options.output)
     flow = CategoricalFlow.load(model)
     if options.seed is None:
         flow.set_params(random_state=None)
-    else:
-        _checked(options.seed)
     given = _conditions(flow, options.given)
     with _warnings_told():
         drawn = flow.sample(options.count, given or None, options.seed)
@@ -204,8 +208,6 @@ def write_rows(model: str, options: RowOptions) -> None:
 
 def score_rows(model: str, file: Path, output: Path | None, samples: int, seed: int, as_json: bool) -> None:
     """Log-likelihoods of the rows of a table, the least likely first."""
-    import numpy as np
-
     from catnf.storage import write_bytes
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.frames import check_table_name, read_table, table_bytes
@@ -214,21 +216,14 @@ def score_rows(model: str, file: Path, output: Path | None, samples: int, seed: 
         check_table_name(output)
     if samples < 1:
         raise InputError(f"samples is {samples}; give at least 1.")
-    flow = CategoricalFlow.load(model).set_params(draws=samples, random_state=_checked(seed))
+    check_seed(seed)
+    flow = CategoricalFlow.load(model).set_params(draws=samples, random_state=seed)
     frame = read_table(file)
     with _warnings_told():
         parts = flow.score_parts(frame)
-    total = parts.sum(axis=1)
-    order = np.argsort(total, kind="stable")
-    mean, bits = float(total.mean()), float(-total.mean() / np.log(2) / len(flow.columns_))
-    scored = frame.assign(
-        row=np.arange(len(frame)),
-        log_likelihood=total.round(4),
-        log_likelihood_categories=parts[:, 0].round(4),
-        log_likelihood_numbers=parts[:, 1].round(4),
-    ).iloc[order]
-    names = ["row", *(name for name in scored.columns if name.startswith("log_likelihood"))]
-    scored = scored[[*names, *(name for name in scored.columns if name not in names)]]
+    mean = float(parts.sum(axis=1).mean())
+    bits = -mean / math.log(2) / len(flow.columns_)
+    scored, names = _ranked(frame, parts)
     if output is not None:
         write_bytes(output, table_bytes(scored, output))
     if as_json:
@@ -244,6 +239,24 @@ def score_rows(model: str, file: Path, output: Path | None, samples: int, seed: 
         if len(scored) > _MOST_SHOWN:
             messages.print(f"... and {len(scored) - _MOST_SHOWN:,} likelier rows; -o FILE writes all.")
     messages.print(f"{len(frame):,} rows scored: {mean:.4f} nats on average, {bits:.4f} bits a column.")
+
+
+def _ranked(frame: Any, parts: NDArray[np.float64]) -> tuple[Any, list[str]]:
+    """Rows behind their log-likelihoods, the least likely first, and the names of what is before them.
+
+    Args:
+        frame: the rows.
+        parts: log-likelihoods of categories and of numbers, `[rows, 2]`.
+    """
+    total = parts.sum(axis=1)
+    scored = frame.assign(
+        row=np.arange(len(frame)),
+        log_likelihood=total.round(4),
+        log_likelihood_categories=parts[:, 0].round(4),
+        log_likelihood_numbers=parts[:, 1].round(4),
+    ).iloc[np.argsort(total, kind="stable")]
+    names = ["row", *(name for name in scored.columns if name.startswith("log_likelihood"))]
+    return scored[[*names, *(name for name in scored.columns if name not in names)]], names
 
 
 def _conditions(flow: CategoricalFlow, given: Sequence[str]) -> dict[str, Any]:
@@ -289,9 +302,3 @@ def _warnings_told() -> Iterator[None]:
         yield
     for warning in dict.fromkeys(str(warning.message) for warning in caught):
         messages.print(warning)
-
-
-def _checked(seed: int) -> int:
-    if not 0 <= seed < 2**32:
-        raise InputError(f"seed is {seed}; give an integer from 0 to {2**32 - 1}.")
-    return seed

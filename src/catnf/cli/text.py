@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from catnf.cli.base import AsJson, data, messages
+from catnf.cli.base import AsJson, check_archive_name, data, messages
 from catnf.cli.progress import download_bars
 from catnf.errors import InputError
 
@@ -42,8 +42,7 @@ def make_text(
     from catnf.tasks.text.sources import FINGERPRINTS
 
     path = output if output is not None else _default_path(source, level)
-    if path.suffix != ".npz":
-        raise InputError(f"The output is {path}; give a name that ends in .npz.")
+    check_archive_name(path)
     started = time.monotonic()
     summary = _prepare(source, path, level, size)
     if size is None and summary.fingerprint != FINGERPRINTS.get(source, summary.fingerprint):

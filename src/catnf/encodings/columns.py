@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catnf.context import Context
-from catnf.encodings.encoding import REACH, Encoded, Encoding
+from catnf.encodings.dequantization import DequantizationEncoding
+from catnf.encodings.encoding import REACH
 from catnf.encodings.joint import JointEncoding
 from catnf.encodings.mixture import MixtureEncoding, first_means
-from catnf.flows.base import logistic_log_density
-from catnf.flows.step import Conditioner, mixture_steps
+from catnf.flows.step import Conditioner
 
 
 def lookup_columns(table: Tensor, x: Tensor) -> Tensor:
@@ -104,10 +104,8 @@ class ColumnJointEncoding(JointEncoding):
         return torch.log_softmax(_forbid(self.decoder(z, ctx).to(z.dtype), self.exists), dim=-1)
 
 
-class ColumnDequantizationEncoding(Encoding):
-    """`z = logit((x + u) / categories)` with as many cells as a column has categories.
-
-    See `DequantizationEncoding`, of which this is the form for tables.
+class ColumnDequantizationEncoding(DequantizationEncoding):
+    """Variational dequantization with as many cells as a column has categories.
 
     Args:
         exists: `[columns, categories]`, true where a column has a category.
@@ -117,34 +115,12 @@ class ColumnDequantizationEncoding(Encoding):
         conditioner: makes the conditioners.
     """
 
-    cells: Tensor
-
     def __init__(
         self, exists: Tensor, layers: int, mixtures: int, features: int, conditioner: Conditioner
     ) -> None:
-        super().__init__(exists.shape[1], 1)
-        self.register_buffer("cells", exists.sum(1).float(), persistent=False)
-        self.embedding = nn.Parameter(torch.randn(*exists.shape, features))
-        self.flow = mixture_steps(1, layers, mixtures, conditioner, len(exists))
+        columns, categories = exists.shape
+        super().__init__(categories, layers, mixtures, features, conditioner, columns, (columns,))
+        self.cells = exists.sum(1).float()
 
-    def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
-        v, logdet = self.flow(noise, ctx.with_features(lookup_columns(self.embedding, x)))
-        # u = sigmoid(v). Both x + u and cells - x - u are formed in log-space: exact at both ends.
-        cell, cells = x.unsqueeze(-1).to(v.dtype), self.cells.unsqueeze(-1)
-        log_below = torch.logaddexp(cell.log(), F.logsigmoid(v))
-        log_above = torch.logaddexp((cells - 1 - cell).log(), F.logsigmoid(-v))
-        log_slope = cells.log() - log_below - log_above + logistic_log_density(v)
-        log_density = ctx.total(self.noise.log_prob(noise)) - logdet - ctx.total(log_slope)
-        return Encoded(log_below - log_above, torch.zeros_like(log_density), log_density)
-
-    def posterior(self, z: Tensor, ctx: Context) -> Tensor:
-        cell = F.one_hot(self.decode(z, ctx), self.categories)
-        return torch.where(cell > 0, 0.0, -math.inf)
-
-    def decode(self, z: Tensor, ctx: Context) -> Tensor:
-        cell = torch.floor(torch.sigmoid(z.squeeze(-1)) * self.cells)
-        return cell.clamp(min=0).minimum(self.cells - 1).long()
-
-    def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
-        noise = self.noise.sample((*x.shape, self.channels), generator, x.device)
-        self.flow.initialize(noise, ctx.with_features(lookup_columns(self.embedding, x)))
+    def rows(self, table: Tensor, x: Tensor) -> Tensor:
+        return lookup_columns(table, x)

@@ -25,7 +25,8 @@ def attention(qkv: Tensor, heads: int, mask: Tensor | None = None) -> Tensor:
     if qkv.is_cuda and qkv.shape[1] <= FUSED_ELEMENTS and width >= 16 and width & (width - 1) == 0:
         from catnf.kernels.attention_triton import fused_attention
 
-        return fused_attention(qkv, mask, heads)
+        out: Tensor = fused_attention(qkv, mask, heads)
+        return out
     return attention_plain(qkv, heads, mask)
 
 

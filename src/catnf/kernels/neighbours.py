@@ -32,7 +32,8 @@ def average_neighbours(values: Tensor, scores: Tensor, adjacency: Tensor, heads:
     if values.is_cuda and values.shape[1] <= FUSED_ELEMENTS and values.shape[2] >= 2 * heads * 16:
         from catnf.kernels.neighbours_triton import fused_average
 
-        return fused_average(values, scores, adjacency, heads)
+        out: Tensor = fused_average(values, scores, adjacency, heads)
+        return out
     return average_neighbours_plain(values, scores, adjacency, heads)
 
 

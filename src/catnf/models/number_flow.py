@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catnf.flows.base import STANDARD_SCALE, Logistic, logistic_log_density
+from catnf.models.model import draw_categories
 from catnf.nets.any_order import AnyOrderNetwork, draw_turns, put_later, seen_before
 
 _STEPS = 12  # smooth steps that a network sees of a number, over the range below
@@ -111,8 +112,7 @@ class NumericFlow(nn.Module):
             state = self.network(torch.cat([known, own], dim=1), visible, at.unsqueeze(1)).squeeze(1)
             parameters = torch.einsum("bh,bhm->bm", state.to(z.dtype), self.output[at]) + self.biases[at]
             logits, means, log_scales = torch.unflatten(parameters, -1, (3, self.mixtures)).unbind(-2)
-            clocks = torch.empty_like(logits).exponential_(generator=generator)
-            chosen = (torch.softmax(logits, -1) / clocks).argmax(-1)
+            chosen = draw_categories(logits, generator)
             noise = Logistic().sample((batch,), generator, z.device) / STANDARD_SCALE
             z[rows, at] = means[rows, chosen] + noise * _bounded(log_scales[rows, chosen]).exp()
             own[rows, at] = self.network.offers(self._contents(z))[rows, at]

@@ -43,7 +43,7 @@ class _Look(nn.Module):
         return out
 
     def _split(self, values: Tensor) -> Tensor:
-        return values.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return torch.unflatten(values, -1, (self.heads, -1)).transpose(1, 2)
 
 
 class AnyOrderNetwork(Network):
@@ -74,7 +74,7 @@ class AnyOrderNetwork(Network):
         """
         contents = self.norm(contents.to(self.columns.dtype))
         weights = torch.cat([cast("_Look", layer).offer.weight for layer in self.layers])
-        return F.linear(contents, weights).unflatten(-1, (len(self.layers), -1))
+        return torch.unflatten(F.linear(contents, weights), -1, (len(self.layers), -1))
 
     def forward(self, offered: Tensor, visible: Tensor, at: Tensor | None = None) -> Tensor:
         """States of columns to predict.

@@ -6,10 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from catnf.nets.linear import AlignedLinear
+from catnf.nets.linear import ALIGNMENT, AlignedLinear
 from catnf.nets.network import Network
-
-_ALIGNMENT = 8
 
 
 class CategoryWeights(Network):
@@ -28,7 +26,8 @@ class CategoryWeights(Network):
             self.output.bias.copy_(frequencies.clamp(min=1e-6).log())
 
     def forward(self, h: Tensor) -> Tensor:
-        return self.output(h.to(self.output.weight.dtype))
+        out: Tensor = self.output(h.to(self.output.weight.dtype))
+        return out
 
 
 class ChannelHeads(Network):
@@ -49,8 +48,8 @@ class ChannelHeads(Network):
     def __init__(self, channels: int, hidden: int, outputs: int, width: int = 256) -> None:
         super().__init__()
         self.channels, self.outputs, self.width = channels, outputs, width
-        self.padded = -(-outputs // _ALIGNMENT) * _ALIGNMENT  # of which the last ones mean nothing
-        rows = -(-3 * channels // _ALIGNMENT) * _ALIGNMENT
+        self.padded = -(-outputs // ALIGNMENT) * ALIGNMENT  # of which the last ones mean nothing
+        rows = -(-3 * channels // ALIGNMENT) * ALIGNMENT
         self.state = nn.Linear(hidden, channels * width)
         self.skip = AlignedLinear(hidden, channels * self.padded)
         self.seen = nn.Parameter(torch.randn(rows, channels, width) / (3 * channels) ** 0.5)
@@ -70,8 +69,10 @@ class ChannelHeads(Network):
         """
         state, skip = self.project(h)
         seen, allowed = self._seen(z), self.allowed.to(self.seen.dtype)
-        inner = (seen @ (self.seen * allowed).flatten(1)).unflatten(-1, (self.channels, self.width)) + state
-        direct = (seen @ (self.seen_skip * allowed).flatten(1)).unflatten(-1, (self.channels, self.padded))
+        inner = seen @ (self.seen * allowed).flatten(1)
+        inner = torch.unflatten(inner, -1, (self.channels, self.width)) + state
+        direct = seen @ (self.seen_skip * allowed).flatten(1)
+        direct = torch.unflatten(direct, -1, (self.channels, self.padded))
         out = torch.einsum("...cw,cwo->...co", F.gelu(inner), self.output) + skip + direct
         return out[..., : self.outputs].flatten(-2)
 

@@ -76,7 +76,7 @@ class EdgeLayer(nn.Module):
         attention = torch.softmax(scores.float(), dim=-1).to(v.dtype)
         # Edges are averaged before they are mapped to values: far fewer numbers.
         edges = attention.transpose(1, 2) @ to_matrix(e, layout, spare)  # [batch, nodes, heads, edge width]
-        weights = self.edge_values.weight.unflatten(0, (self.heads, -1))  # [heads, head width, edge width]
+        weights = torch.unflatten(self.edge_values.weight, 0, (self.heads, -1))  # [heads, width, edge width]
         collected = torch.einsum("bnhe,hwe->bnhw", edges, weights)
         return ((attention @ value).transpose(1, 2) + collected).flatten(2)
 
@@ -86,17 +86,16 @@ class EdgeLayer(nn.Module):
         `incidence: [batch, 2, edges, nodes + spare]`.
         """
         nodes = v.shape[1]
-        weight = torch.exp(10.0 * torch.tanh(self.scores(e).float() / 10.0)).to(
-            v.dtype
-        )  # [batch, edges, heads]
-        weight = ctx.edges.hide(weight)
+        bounded = 10.0 * torch.tanh(self.scores(e).float() / 10.0)  # [batch, edges, heads]
+        weight = ctx.edges.hide(torch.exp(bounded).to(v.dtype))
         values = F.pad(self.values(v), (0, 0, 0, incidence.shape[-1] - nodes))
         across = incidence.flip(1) @ values.unsqueeze(1)  # the values of the other end
         message = (across + self.edge_values(e).unsqueeze(1)).unflatten(-1, (self.heads, -1))
         weighted = (message * weight[:, None, :, :, None]).flatten(-2)
         collected = (incidence.mT @ weighted).sum(1)[:, :nodes]
         total = (incidence.sum(1).mT @ weight)[:, :nodes].clamp(min=1e-4)
-        return (collected.unflatten(-1, (self.heads, -1)) / total.unsqueeze(-1)).flatten(2)
+        out: Tensor = (collected.unflatten(-1, (self.heads, -1)) / total.unsqueeze(-1)).flatten(2)
+        return out
 
 
 class EdgeGNN(Network):
@@ -125,10 +124,8 @@ class EdgeGNN(Network):
         super().__init__()
         self.all_pairs = all_pairs
         # Besides the latents, nodes see the graph's size and the number of their edges.
-        self.node_input, self.edge_input = (
-            AlignedLinear(inputs[0] + 2, nodes),
-            AlignedLinear(inputs[1] + 1, edges),
-        )
+        self.node_input = AlignedLinear(inputs[0] + 2, nodes)
+        self.edge_input = AlignedLinear(inputs[1] + 1, edges)
         self.node_mix = nn.Linear(nodes, nodes, bias=False)
         self.edge_mix = nn.Linear(edges, edges, bias=False)
         self.layers = nn.ModuleList(EdgeLayer(nodes, edges, heads, all_pairs) for _ in range(layers))

@@ -25,4 +25,5 @@ class GatedUpdate(nn.Module):
     def forward(self, h: Tensor, computed: Tensor) -> Tensor:
         """`h: [..., hidden]`, `computed: [..., inputs]`."""
         value, gate = self.update(computed).chunk(2, dim=-1)
-        return h + torch.sigmoid(gate) * (value - h)
+        out: Tensor = h + torch.sigmoid(gate) * (value - h)
+        return out

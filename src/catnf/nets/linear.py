@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_ALIGNMENT = 8
+ALIGNMENT = 8
 """GPU matrix products whose sizes are no multiples of this fall to slow kernels."""
 
 
@@ -14,7 +14,7 @@ class AlignedLinear(nn.Linear):
     """A linear layer that pads odd sizes with zeros on a GPU; its parameters keep their plain shapes."""
 
     def forward(self, input: Tensor) -> Tensor:
-        more_in, more_out = -self.in_features % _ALIGNMENT, -self.out_features % _ALIGNMENT
+        more_in, more_out = -self.in_features % ALIGNMENT, -self.out_features % ALIGNMENT
         if not input.is_cuda or (more_in == 0 and more_out == 0):
             return super().forward(input)
         weight = F.pad(self.weight, (0, more_in, 0, more_out))
@@ -24,7 +24,7 @@ class AlignedLinear(nn.Linear):
 
 def spare_elements(values: Tensor) -> int:
     """How many elements, `values: [batch, elements, width]`, to add so that products over them are fast."""
-    return -values.shape[1] % _ALIGNMENT if values.is_cuda else 0
+    return -values.shape[1] % ALIGNMENT if values.is_cuda else 0
 
 
 def lookup(table: Tensor, x: Tensor) -> Tensor:

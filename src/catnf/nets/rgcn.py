@@ -37,7 +37,8 @@ class RelationalLayer(nn.Module):
         own, others = self.values(self.norm(h)).split((h.shape[-1], self.relations * h.shape[-1]), dim=-1)
         others = others.unflatten(-1, (self.relations, -1)).transpose(1, 2).flatten(1, 2)
         others = F.pad(others, (0, 0, 0, relations.shape[-1] - others.shape[1]))
-        return self.update(h, F.gelu(own + relations @ others))
+        out: Tensor = self.update(h, F.gelu(own + relations @ others))
+        return out
 
 
 class RelationalGCN(Network):

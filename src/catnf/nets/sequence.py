@@ -128,7 +128,8 @@ class Causal(Network):
         if self.input_dropout > 0.0 and generator is not None:
             shape = (*previous.shape[:-1], 1)
             seen = seen * (torch.rand(shape, device=seen.device, generator=generator) >= self.input_dropout)
-        return self.mix(F.gelu(seen + self.place(where.to(dtype))))
+        out: Tensor = self.mix(F.gelu(seen + self.place(where.to(dtype))))
+        return out
 
 
 def normalized(h: Tensor) -> Tensor:

@@ -100,7 +100,8 @@ class RotaryLayer(nn.Module):
         first = self.mix(seen.transpose(1, 2).flatten(2))
         h = h + (first if kept is None else first * kept[0])
         second = self.contract(F.gelu(self.expand(self.norm(h))))
-        return h + (second if kept is None else second * kept[1])
+        out: Tensor = h + (second if kept is None else second * kept[1])
+        return out
 
 
 class CausalTransformer(Causal):
@@ -137,7 +138,8 @@ class CausalTransformer(Causal):
             if self.dropout > 0.0 and ctx.generator is not None:
                 factors = kept((2, *h.shape), h, self.dropout, ctx.generator)
             h = layer(h, rotation, None, factors)
-        return self.norm(h)
+        out: Tensor = self.norm(h)
+        return out
 
     def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
         shape = (ctx.batch, self.heads, ctx.elements, self.hidden // self.heads)
@@ -150,7 +152,8 @@ class CausalTransformer(Causal):
         for layer, before in zip(self.layers, state, strict=True):
             assert isinstance(layer, RotaryLayer)
             h = layer.advance(h, rotation, before, index)
-        return self.norm(h)
+        out: Tensor = self.norm(h)
+        return out
 
 
 class ParallelTransformer(Network):

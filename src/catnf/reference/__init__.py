@@ -57,9 +57,9 @@ class Paper:
     others: Mapping[str, list[PaperRow]]
 
 
-def load_paper(path: Path = FOLDER / "paper.json") -> Paper:
+def load_paper() -> Paper:
     """The paper's figures."""
-    told = _read(path)
+    told = _read(FOLDER / "paper.json")
     rows = {row["experiment"]: _paper_row(row) for row in told["rows"]}
     others: dict[str, list[PaperRow]] = {}
     for row in told["others"]:

@@ -14,7 +14,7 @@ from catnf.context import GraphContext
 from catnf.fitted import FittedModel, load
 from catnf.reference import Result
 from catnf.tasks.coloring.data import PLANS, GraphColoring
-from catnf.tasks.coloring.drawing import draw_colorings
+from catnf.tasks.coloring.drawing import as_graph, draw_colorings
 from catnf.tasks.coloring.files import networkx
 from catnf.tasks.coloring.generation import DataPlan, make_dataset
 
@@ -58,13 +58,6 @@ def draw_examples(path: Path, x: torch.Tensor, ctx: GraphContext, valid: torch.T
         title = f"({letter}) {len(graph)} nodes, {'valid' if valid[index] else 'with conflicts'}"
         pictures[title] = (graph, dict(enumerate(x[index].tolist())))
     draw_colorings(path, pictures)
-
-
-def as_graph(ctx: GraphContext, index: int) -> nx.Graph:
-    """One graph of a context, without its padding."""
-    assert ctx.mask is not None
-    nodes = int(ctx.mask[index].sum())
-    return networkx().from_numpy_array(ctx.edges[index, :nodes, :nodes].numpy())
 
 
 def molecule_grid(path: Path, model: FittedModel, molecules: Sequence[SampledMolecule]) -> Drawn:

@@ -15,7 +15,8 @@ from catnf.encodings.encoding import Encoded
 from catnf.experiments import Experiment, load_experiment
 from catnf.fitted import FittedModel, load
 from catnf.models import CategoricalFlow
-from catnf.training.run import RunOptions, train
+from catnf.training.options import RunOptions
+from catnf.training.run import train
 
 KINDS: Mapping[str, str] = {"mixture": "Mixture of logistics", "linear": "Linear flow", "latent": "Latent NF"}
 

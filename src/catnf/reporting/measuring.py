@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import torch
 
@@ -23,10 +24,11 @@ from catnf.reference import Result, Results
 from catnf.results import record, write_result
 from catnf.tasks.coloring.data import PLANS, GraphColoring, dataset_path
 from catnf.tasks.coloring.generation import DataPlan, make_dataset
-from catnf.training.run import RunOptions, train
+from catnf.training.options import RunOptions
+from catnf.training.run import train
 
-DRAWS = {"coloring": 4, "molecules": 4, "text": 4}  # where a draw takes long; else
 _DRAWS = 20
+_FEWER_DRAWS = {"coloring": 4, "molecules": 4, "text": 4}  # where one takes long
 
 Tell = Callable[[str], None]
 
@@ -42,7 +44,8 @@ class MeasuringOptions:
 
     def of(self, experiment: str) -> EvaluationOptions:
         """For one experiment: on test data, without what takes minutes."""
-        draws = self.samples if self.samples is not None else DRAWS.get(experiment.split("/")[0], _DRAWS)
+        usual = _FEWER_DRAWS.get(experiment.split("/")[0], _DRAWS)
+        draws = usual if self.samples is None else self.samples
         return EvaluationOptions("test", self.examples, draws, self.generated, thorough=False)
 
 
@@ -108,14 +111,14 @@ def measure_trained(
     found: dict[str, Result] = {}
     why: dict[str, str] = {}
     first: CatnfError | None = None
-    device = "cuda" if options.device.type == "cuda" else "cpu"
+    device: Literal["cuda", "cpu"] = "cuda" if options.device.type == "cuda" else "cpu"
     for name in names:
         try:
             experiment = load_experiment(name, plan.overrides)
             for seed in range(plan.seeds):
                 tell(f"Training {name}, seed {seed} ...")
                 folder = plan.folder / name / f"seed-{seed}"
-                run = RunOptions(folder, seed, device, budget=plan.budget, quiet=plan.quiet)  # type: ignore[arg-type]
+                run = RunOptions(folder, seed, device, budget=plan.budget, quiet=plan.quiet)
                 if train(experiment, run).interrupted:
                     raise KeyboardInterrupt
                 outcome, reasons = _outcome(load(folder, options.device), options, command)

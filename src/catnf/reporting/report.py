@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from catnf import __version__
+from catnf.coloring import DEFAULT_MODEL as COLORING
 from catnf.errors import CatnfError, InputError
 from catnf.fitted import bundled_names, load
 from catnf.provenance import hardware, revision
@@ -25,8 +27,6 @@ from catnf.training.checkpoint import LOSSES
 if TYPE_CHECKING:
     from catnf.molecules import SampledMolecule
 
-COLORING = "coloring/large/graphcnf-rounds-slim"
-MOLECULES = "molecules/zinc250k/growth-small"
 _MOST_CURVES = 5  # in one picture
 
 Tell = Callable[[str], None]
@@ -92,7 +92,7 @@ def write_report(path: Path, options: ReportOptions, tell: Tell = lambda text: N
         add("Encodings", lambda: _encodings(folder, options, trained))
         add("Loss curves", lambda: _curves(folder, options, trained))
         for table_name in ("sets", "coloring"):
-            add(TITLES[table_name], lambda of=table_name: paper_section(of, results, paper))  # type: ignore[misc]
+            add(TITLES[table_name], partial(paper_section, table_name, results, paper))
         tell("Coloring graphs ...")
         add("A picture of colorings", lambda: _colorings(folder, options))
         add(TITLES["molecules"], lambda: paper_section("molecules", results, paper))
@@ -123,7 +123,7 @@ def _encodings(folder: Path, options: ReportOptions, trained: dict[str, Path]) -
     parts = [
         paragraphs(
             "Small flows that shuffle a few categories, trained just now. Left: where every category "
-            " lives in the two latent channels. Right: the category that the decoder reads at every "
+            "lives in the two latent channels. Right: the category that the decoder reads at every "
             "point; inside the lines it is more than 95 % sure. The decoder of Latent NF sees whole sets, so "
             "that its probabilities are averaged over a few sets that an element could belong to."
         )
@@ -162,11 +162,11 @@ def _colorings(folder: Path, options: ReportOptions) -> Section:
 
 
 def _molecules(folder: Path, options: ReportOptions) -> Section:
-    from catnf.molecules import sample_molecules
+    from catnf.molecules import DEFAULT_MODEL, sample_molecules
     from catnf.tasks.molecules.chemistry import rdkit
 
     rdkit()  # refuses before any work where it is missing
-    model = load(MOLECULES)
+    model = load(DEFAULT_MODEL)
     molecules = options.drawn or sample_molecules(options.molecules, model)
     drawn = molecule_grid(folder / "molecules.png", model, molecules)
     body = picture(drawn.path, "a grid of molecules, failures marked", drawn.caption, wide=True)

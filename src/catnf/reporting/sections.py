@@ -54,9 +54,9 @@ def tools_section(results: Results) -> Section:
     """Tables of one's own: other tools, anomalies, costs."""
     quality = (
         "Total variation distance of pairs and of single columns to held-out rows (less is better), macro F1 "
+        "of a classifier trained on synthetic rows, area under the curve of one that tells both apart "
+        "(0.5 is best), held-out likelihood, and processor seconds of one core."
     )
-    quality += "of a classifier trained on synthetic rows, area under the curve of one that tells both apart "
-    quality += "(0.5 is best), held-out likelihood, and processor seconds of one core."
     parts = [
         "<h3>Synthetic rows, beside other tools</h3>",
         paragraphs(quality),

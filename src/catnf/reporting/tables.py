@@ -160,7 +160,7 @@ def credit_table(results: Results, paper: Paper) -> Grid:
         theirs = f"{paper.rows[experiment].metrics['bits_per_variable']:.2f}"
         result = results.get(experiment)
         if result is None:
-            rows.append([name, "not yet measured", "", theirs])
+            rows.append([name, NOT_MEASURED, "", theirs])
             continue
         each = ", ".join(f"{run['metrics']['bits_per_variable']:.3f}" for run in result["runs"])
         low, high = result["intervals"]["bits_per_variable"]
@@ -255,7 +255,7 @@ def readme_tables(results: Results, paper: Paper) -> dict[str, Grid]:
 
 def _our_bits(result: Result | None) -> str:
     if result is None:
-        return "not yet measured"
+        return NOT_MEASURED
     low, high = result["intervals"]["bits_per_variable"]
     metrics = result["metrics"]
     value = f"{metrics['bits_per_variable']:.4f} ± {(high - low) / 2:.4f}"

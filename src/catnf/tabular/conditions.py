@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from catnf.configuration import nearest
 from catnf.errors import InputError
 from catnf.models.model import draw_categories
 from catnf.models.table_flow import TableFlow
@@ -84,17 +85,14 @@ def _condition(code: TableCode, name: str, value: Any) -> Condition:
     pandas = needed("pandas")
     names = {column.name: column for column in code.columns}
     if name not in names:
-        from catnf.configuration import nearest
-
         raise InputError(f"There is no column {name!r}.{nearest(name, names)}")
     column = names[name]
     if column.numeric and isinstance(value, tuple):
         if len(value) != 2 or not all(isinstance(end, int | float) for end in value) or value[0] > value[1]:
             raise InputError(f"The range of {name!r} is {value!r}; give (low, high) with low up to high.")
         ends = [(end - column.center) / column.scale for end in (value[0], value[1])]
-        step = (
-            1.0 / column.scale if column.kind == "integer" else 0.0
-        )  # whole numbers are drawn within a unit
+        # Whole numbers are drawn within a unit.
+        step = 1.0 / column.scale if column.kind == "integer" else 0.0
         return column, 0, (ends[0], ends[1] + step)
     cells = encode_column(column, pandas.Series([value], dtype=object))
     found = int(cells.codes[0])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +31,7 @@ _MOST_HELD_OUT = 5000
 _FEW_ROWS = 40  # of so few none is held out
 
 
-class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[name-defined]
+class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[name-defined,misc]
     """A distribution over the rows of a table with categorical, integer and continuous columns.
 
     `fit` takes a pandas or polars frame or an array. Columns of text, booleans and few different numbers are
@@ -111,29 +113,23 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         held = code.encode(frame.iloc[order[:count]]) if count else train
         sizes = sizes_for(code, len(frame))
         if self.max_steps is not None:
-            from dataclasses import replace
-
             sizes = replace(sizes, steps=self.max_steps)
         told = progress or (_say if self.verbose else _quiet)
         if code.sizes or code.numeric:
             outcome = fit_rows(code, train, held, sizes, seed, self.patience, self.max_seconds, told)
-            model, steps, nats, seconds = (
-                outcome.model,
-                outcome.steps,
-                outcome.validation_nats,
-                outcome.seconds,
-            )
+            learned = (outcome.steps, outcome.validation_nats, outcome.seconds)
+            fitted = FittedTable(code, sizes, outcome.model, library, polars_dtypes(X), *learned)
         else:
-            model, steps, nats, seconds = None, 0, 0.0, 0.0
-        dtypes = polars_dtypes(X)
-        self._take(FittedTable(code, sizes, model, library, dtypes, steps, nats, seconds))
+            fitted = FittedTable(code, sizes, None, library, polars_dtypes(X), 0, 0.0, 0.0)
+        self._take(fitted)
         if not hasattr(X, "columns") and hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return self
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """The log-likelihood of every row of `X`, in nats: `[rows]`."""
-        return self.score_parts(X).sum(axis=1)
+        scores: NDArray[np.float64] = self.score_parts(X).sum(axis=1)
+        return scores
 
     def score_parts(self, X: Any) -> NDArray[np.float64]:
         """Log-likelihoods by kind of column, `[rows, 2]`: of categories, and of numbers given them.
@@ -292,7 +288,5 @@ def _quiet(step: int, steps: int, bits: float | None) -> None:
 
 
 def _say(step: int, steps: int, bits: float | None) -> None:
-    import sys
-
     held = "" if bits is None else f", {bits:.4f} bits per column on held-out rows"
     print(f"step {step} of {steps}{held}", file=sys.stderr)

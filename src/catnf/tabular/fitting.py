@@ -130,14 +130,12 @@ class Outcome:
     Attributes:
         model: with the best weights found.
         steps: made.
-        best_step: whose averaged weights the model has.
         validation_nats: per row, of the held-out rows; `None` where training was too short for a look.
         seconds: of training.
     """
 
     model: TableFlow
     steps: int
-    best_step: int
     validation_nats: float | None
     seconds: float
 
@@ -181,7 +179,7 @@ def fit_rows(
         left = None if max_seconds is None else max(1e-3, max_seconds - (time.monotonic() - start))
         model, step, _ = _train(code, train.joined(held), None, again, seed, 0, left, told)
         steps += step.index
-    return Outcome(model.eval(), steps, best, nats, time.monotonic() - start)
+    return Outcome(model.eval(), steps, nats, time.monotonic() - start)
 
 
 def exhausted(selection: Selection, patience: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -130,12 +130,12 @@ def learn_column(name: str, series: Any, categorical: bool, rare: int, imputes: 
     counts = _counts(name, seen)
     if len(counts) == 1:
         kind: Kind = "categorical" if base.missing else "constant"
-        return _with(base, kind=kind, labels=(counts[0][0],), ordered=ordered, is_ordered=is_ordered)
+        return replace(base, kind=kind, labels=(counts[0][0],), ordered=ordered, is_ordered=is_ordered)
     if is_number and not categorical and (len(counts) > FEW or len(counts) > 0.2 * len(seen)):
         return _learn_numbers(base, seen.to_numpy(dtype=np.float64), counts)
     common = [(label, count) for label, count in counts if count >= rare]
     others = [(label, count) for label, count in counts if count < rare]
-    return _with(
+    return replace(
         base,
         kind="categorical",
         labels=tuple(label for label, _ in common),
@@ -155,7 +155,7 @@ def _learn_numbers(base: Column, values: NDArray[np.float64], counts: Sequence[t
     low, high = np.quantile(rest, [1 / 6, 5 / 6])
     scale = float(high - low) / 2 or float(rest.std()) or 1.0
     whole = bool((values == np.floor(values)).all())
-    return _with(
+    return replace(
         base,
         kind="integer" if whole else "continuous",
         labels=tuple(spikes),
@@ -281,9 +281,3 @@ def _category_order(series: Any) -> tuple[tuple[Label, ...], bool]:
     if str(series.dtype) != "category":
         return (), False
     return tuple(_label(str(series.name), value) for value in series.cat.categories), bool(series.cat.ordered)
-
-
-def _with(column: Column, **changes: Any) -> Column:
-    from dataclasses import replace
-
-    return replace(column, **changes)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import sys
+import zipfile
+import zlib
 from pathlib import Path
 
 from catnf.errors import StorageError
+
+UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
+"""What numpy raises for files of arrays that are damaged or something else."""
 
 VARIABLE = "CATNF_DATA"
 """Environment variable that names the folder of data sets, or several, separated as in `PATH`."""

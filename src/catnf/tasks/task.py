@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -201,6 +201,14 @@ class Task(ABC):
         """
         shares = self.sample_metrics(x, ctx)
         return Measured({name: Measurement(share, len(x)) for name, share in shares.items()}, [])
+
+
+def check_evaluation(split: str, limit: int | None) -> None:
+    """Raise `InputError` unless `Task.evaluation` can be asked for this split, and so many examples of it."""
+    if split not in get_args(Split):
+        raise InputError(f"Split {split!r} is unknown; choose validation or test.")
+    if limit is not None and limit < 1:
+        raise InputError(f"The limit is {limit}, but at least one example is needed.")
 
 
 def positive_frequencies(frequencies: Tensor, floor: float = 1e-8) -> Tensor:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lightning.fabric.loggers import TensorBoardLogger
+from lightning.fabric.loggers.tensorboard import TensorBoardLogger
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress

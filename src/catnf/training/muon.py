@@ -42,7 +42,7 @@ class Stack:
     def view(self, flat: Tensor) -> Tensor:
         """The matrices in `flat`, `[count, rows, columns]`."""
         padded = flat[self.start : self.end].view(self.count, self.stride)
-        return padded[:, : self.rows * self.columns].unflatten(1, (self.rows, self.columns))
+        return torch.unflatten(padded[:, : self.rows * self.columns], 1, (self.rows, self.columns))
 
 
 class Muon:

@@ -38,7 +38,8 @@ def reconstruction_weight(config: TrainingConfig, step: int) -> float:
     """
     halvings = max(0, step - config.reconstruction_hold) / config.reconstruction_half_life
     excess = config.reconstruction_start - config.reconstruction_end
-    return config.reconstruction_end + excess * 2.0**-halvings
+    weight: float = config.reconstruction_end + excess * 2.0**-halvings
+    return weight
 
 
 def average_decay(config: TrainingConfig, step: int) -> float:

@@ -73,7 +73,9 @@ class Selection:
         """Score the averaged weights where it is time to: every so many steps, and after the `last` one."""
         if not self.on or (self.step.index % self.config.validate_every == 0) == last:
             return
-        nats = self._score()
+        # Looks have other shapes than training, and too few of them to be worth compiling for.
+        with torch.compiler.set_stance("force_eager"):
+            nats = self._score()
         if nats < float(self.record[0]):
             self.record = torch.tensor([nats, float(self.step.index), 0.0], dtype=torch.float64)
             self.best.copy_(self.step.average)
@@ -90,8 +92,6 @@ class Selection:
             self.best.copy_(state[_PREFIX + "best"])
             self.record = state[_PREFIX + "record"].cpu().clone()
 
-    # Looks have other shapes than training, and too few of them to be worth compiling for.
-    @torch.compiler.set_stance("force_eager")
     @torch.no_grad()
     def _score(self) -> float:
         flat, config = self.step.flat, self.config

@@ -51,7 +51,7 @@ def capture(work: Callable[[], None], generator: torch.Generator) -> Callable[[]
         work: reads and writes the same tensors in every call, and never waits for the device.
         generator: the randomness that `work` draws from.
     """
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):

@@ -16,9 +16,7 @@ from catnf.tasks.molecules.drawing import (
     PARTS,
     WRONG,
     Color,
-    draw_failures,
     draw_graphs,
-    draw_smiles,
     find_faults,
 )
 from catnf.tasks.molecules.smiles import encode
@@ -68,19 +66,6 @@ def test_grid_shows_what_is_wrong(tmp_path: Path) -> None:
     assert share(torn, WRONG) == 0.0
 
 
-def test_failures_are_chosen(tmp_path: Path) -> None:
-    graphs = [FINE, TORN, FINE, NITRO, TRIPLE]
-    assert draw_failures(tmp_path / "two.png", graphs, NEUTRAL, most=2) == 2
-    assert imread(tmp_path / "two.png").shape[1] == 520
-    assert draw_failures(tmp_path / "none.png", [FINE], NEUTRAL) == 0
-    assert not (tmp_path / "none.png").exists()
-
-
-def test_smiles_are_drawn_with_their_charges(tmp_path: Path) -> None:
-    path = draw_smiles(tmp_path / "smiles.png", ["C[N+](=O)[O-]", "c1ccccc1"], ["first", "second"])
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least one"):
         draw_graphs(tmp_path / "a.png", [], NEUTRAL)
@@ -89,7 +74,7 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="columns is 0"):
         draw_graphs(tmp_path / "a.png", [FINE], NEUTRAL, columns=0)
     with pytest.raises(InputError, match="at most 115"):
-        draw_smiles(tmp_path / "a.png", ["C"] * 200, columns=1)
+        draw_graphs(tmp_path / "a.png", [FINE] * 200, NEUTRAL, columns=1)
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be written"):
         draw_graphs(tmp_path / "file" / "a.png", [FINE], NEUTRAL)

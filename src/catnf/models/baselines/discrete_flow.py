@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -135,6 +138,7 @@ class DiscreteFlow(Model):
         return values
 
     def _inverse(self, values: Tensor, ctx: Context) -> Tensor:
-        for coupling in reversed(list(self.couplings)):
-            values = coupling.inverse(values, ctx)  # type: ignore[operator]
+        couplings = cast("Iterable[ShiftCoupling]", self.couplings)
+        for coupling in reversed(list(couplings)):
+            values = coupling.inverse(values, ctx)
         return values.argmax(-1)

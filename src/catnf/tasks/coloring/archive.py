@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +19,9 @@ from numpy.typing import NDArray
 from catnf.errors import StorageError
 from catnf.storage import write_bytes
 from catnf.tasks.coloring.graphs import Adjacency, Coloring
+from catnf.tasks.files import UNREADABLE
 
 FORMAT_VERSION = 1
-
-_UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error),
-)  # what numpy raises for files that are damaged or something else
 
 
 @dataclass(frozen=True)
@@ -73,10 +67,8 @@ class Archive:
 
     def check(self, where: Path) -> None:
         """Raise `StorageError` where the arrays cannot belong together."""
-        fits = len(self.colors) == int(self.sizes.sum(dtype=np.int64)) and len(self.edges) == -(
-            -self.pair_count // 8
-        )
-        if not fits:
+        colors, edges = int(self.sizes.sum(dtype=np.int64)), -(-self.pair_count // 8)
+        if len(self.colors) != colors or len(self.edges) != edges:
             raise StorageError(f"{where} is damaged: its graphs and colors do not fit; make it again.")
 
     def dense(self, nodes: int | None = None) -> tuple[Adjacency, NDArray[np.int64]]:
@@ -89,10 +81,8 @@ class Archive:
         colors = np.full((len(self), nodes), -1, dtype=np.int64)
         bits = np.unpackbits(self.edges, count=self.pair_count).astype(bool)
         counts = pairs_of(self.sizes)
-        first_pair, first_node = (
-            np.cumsum(counts) - counts,
-            np.cumsum(self.sizes, dtype=np.int64) - self.sizes,
-        )
+        first_pair = np.cumsum(counts) - counts
+        first_node = np.cumsum(self.sizes, dtype=np.int64) - self.sizes
         for size in np.unique(self.sizes):  # all graphs of one size at once
             chosen = np.flatnonzero(self.sizes == size)
             row, column = np.triu_indices(int(size), 1)
@@ -156,7 +146,7 @@ def load_archives(path: Path) -> tuple[dict[str, Archive], dict[str, object]]:
             name: Archive(arrays[f"{name}_sizes"], arrays[f"{name}_edges"], arrays[f"{name}_colors"])
             for name in names
         }
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"{path} cannot be read as colored graphs; make it again.") from error

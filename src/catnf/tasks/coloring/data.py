@@ -15,7 +15,7 @@ from catnf.errors import InputError, StorageError
 from catnf.tasks.coloring.archive import Archive, fingerprint, load_archives
 from catnf.tasks.coloring.generation import LARGE, SMALL, DataPlan
 from catnf.tasks.files import need_data
-from catnf.tasks.task import Split, Task
+from catnf.tasks.task import Split, Task, check_evaluation
 
 PLANS: dict[str, DataPlan] = {"small": SMALL, "large": LARGE}
 
@@ -150,10 +150,7 @@ class GraphColoring(Task):
         return {"validity": self.valid(x, ctx).double().mean().item()}
 
     def _evaluated(self, split: Split, limit: int | None) -> tuple[Tensor, GraphContext]:
-        if split not in ("validation", "test"):
-            raise InputError(f"Split {split!r} is unknown; choose validation or test.")
-        if limit is not None and limit < 1:
-            raise InputError(f"The limit is {limit}, but at least one example is needed.")
+        check_evaluation(split, limit)
         return self._table(split, torch.device("cpu")).take(slice(limit))
 
     def _table(self, split: str, device: torch.device) -> Tables:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from catnf.context import GraphContext
 from catnf.drawing import make_figure, save_figure
 from catnf.tasks.coloring.files import networkx
 
@@ -60,6 +61,12 @@ def draw_colorings(
     save_figure(figure, path)
 
 
+def as_graph(ctx: GraphContext, index: int) -> nx.Graph:
+    """One graph of a context on the CPU, without its padding."""
+    nodes = int(ctx.real(ctx.edges)[index].sum())
+    return networkx().from_numpy_array(ctx.edges[index, :nodes, :nodes].numpy())
+
+
 def draw_validity(
     path: Path, valid: Mapping[str, Tensor], sizes: Tensor, densities: Tensor, bins: int = 8
 ) -> None:
@@ -75,7 +82,8 @@ def draw_validity(
     figure = make_figure(10.0, 4.0)
     for index, (name, values) in enumerate((("nodes", sizes), ("density", densities)), 1):
         axes = figure.add_subplot(1, 2, index)
-        edges = torch.quantile(values.double(), torch.linspace(0, 1, bins + 1, dtype=torch.float64)).unique()
+        edges = torch.quantile(values.double(), torch.linspace(0, 1, bins + 1, dtype=torch.float64))
+        edges = torch.unique(edges)
         place = torch.bucketize(values.double(), edges[1:-1].contiguous(), right=True)
         used = [b for b in range(len(edges) - 1) if bool((place == b).any())]
         for model, right in valid.items():

@@ -60,6 +60,10 @@ class ColoringModelConfig:
 
     def make(self, task: Task) -> Model:
         """A freshly initialized model for `task`."""
+        if not isinstance(task, GraphColoring):
+            raise InputError(
+                f"Model {self.kind} is for graph colorings, but {task.name} has none; choose another kind."
+            )
         make, colors = self._networks(), task.categories
         match self.kind:
             case "graphcnf":
@@ -80,8 +84,7 @@ class ColoringModelConfig:
             return affine_steps(self.channels, self.layers, self._networks())
         return mixture_steps(self.channels, self.layers, self.mixtures, self._networks())
 
-    def _rounds(self, task: Task, encoding: MixtureEncoding) -> Rounds:
-        assert isinstance(task, GraphColoring)
+    def _rounds(self, task: GraphColoring, encoding: MixtureEncoding) -> Rounds:
         outputs = MixtureCoupling.outputs(self.channels, WholeMask(), self.mixtures)
         network = self._networks(task.colors + FLAGS)(self.channels, outputs)
         step = RoundStep(network, MixtureCoupling(None, self.channels, WholeMask(), self.mixtures))

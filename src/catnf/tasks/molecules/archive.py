@@ -10,9 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import lzma
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +21,13 @@ from numpy.typing import NDArray
 
 from catnf.errors import InputError, StorageError
 from catnf.storage import write_bytes
+from catnf.tasks.files import UNREADABLE
 from catnf.tasks.molecules.vocabulary import BONDS, MolecularGraph, Vocabulary
 
 FORMAT_VERSION = 1
 PADDING = 255
 """Stands where a molecule has no atom."""
 
-UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
-)  # what numpy raises for files that are damaged or something else
 _DATE = (1980, 1, 1, 0, 0, 0)  # of every part of a file, so that the same molecules give the same bytes
 
 

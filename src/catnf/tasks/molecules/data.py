@@ -16,7 +16,15 @@ from catnf.pairs import pair_count, pair_index, pair_layout
 from catnf.tasks.molecules.archive import PADDING, MoleculeArchive, MoleculeData
 from catnf.tasks.molecules.sources import dataset_path
 from catnf.tasks.molecules.vocabulary import BONDS, MolecularGraph, Vocabulary
-from catnf.tasks.task import Measured, Measuring, Part, Split, Task, positive_frequencies
+from catnf.tasks.task import (
+    Measured,
+    Measuring,
+    Part,
+    Split,
+    Task,
+    check_evaluation,
+    positive_frequencies,
+)
 
 if TYPE_CHECKING:
     from catnf.tasks.molecules.metrics import Known
@@ -168,10 +176,7 @@ class Molecules(Task):
         return parts
 
     def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
-        if split not in ("validation", "test"):
-            raise InputError(f"Split {split!r} is unknown; choose validation or test.")
-        if limit is not None and limit < 1:
-            raise InputError(f"The limit is {limit}, but at least one example is needed.")
+        check_evaluation(split, limit)
         return self._table(split, torch.device("cpu")).take(slice(limit), self.nodes)[0]
 
     def evaluation_context(self, split: Split, limit: int | None = None) -> Context:

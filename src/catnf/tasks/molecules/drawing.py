@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from catnf.errors import InputError, StorageError
-from catnf.tasks.molecules.chemistry import (
-    fragments,
-    over_valence,
-    quiet,
-    rdkit,
-    read_smiles,
-    strict_smiles,
-    to_mol,
-)
+from catnf.tasks.molecules.chemistry import fragments, over_valence, quiet, rdkit, to_mol
 from catnf.tasks.molecules.vocabulary import MolecularGraph, Vocabulary
 
 Color = tuple[float, float, float]
@@ -92,41 +84,6 @@ def draw_graphs(
     """
     texts = _legends(legends, len(graphs))
     cells = [_cell(graph, vocabulary, text) for graph, text in zip(graphs, texts, strict=True)]
-    return _draw(path, cells, columns)
-
-
-def draw_failures(
-    path: str | os.PathLike[str],
-    graphs: Sequence[MolecularGraph],
-    vocabulary: Vocabulary,
-    most: int = 20,
-    columns: int = 5,
-) -> int:
-    """Draw the first invalid ones of some graphs, and return how many; without any, nothing is written."""
-    failures: list[MolecularGraph] = []
-    for graph in graphs:
-        if len(failures) == most:
-            break
-        if len(graph.atoms) and strict_smiles(graph, vocabulary) is None:
-            failures.append(graph)
-    if failures:
-        draw_graphs(path, failures, vocabulary, columns=columns)
-    return len(failures)
-
-
-def draw_smiles(
-    path: str | os.PathLike[str],
-    smiles: Sequence[str],
-    legends: Sequence[str] | None = None,
-    columns: int = 5,
-) -> Path:
-    """Draw valid SMILES in a grid, kekulized."""
-    texts = _legends(legends, len(smiles))
-    cells = []
-    for mol, text in zip(read_smiles(smiles), texts, strict=True):
-        rdkit().Kekulize(mol, clearAromaticFlags=True)
-        rdkit("Chem.rdDepictor").Compute2DCoords(mol)
-        cells.append(Cell(mol, text, {}, {}))
     return _draw(path, cells, columns)
 
 

@@ -7,7 +7,6 @@ through the encoding ("neutralised", see `metrics.valid_smiles`). MOSES publishe
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from catnf.errors import InputError, MissingDependencyError, StorageError
-from catnf.storage import write_bytes
-from catnf.tasks.molecules.archive import UNREADABLE
+from catnf.tasks.files import UNREADABLE
 from catnf.tasks.molecules.chemistry import quiet, rdkit, read_smiles
 
 FEATURES = 512
@@ -64,15 +62,9 @@ class ChemNetStatistics:
         n = int(arrays[f"{prefix}n"]) if f"{prefix}n" in arrays else 0
         return cls(mean.astype(np.float64), covariance, n)
 
-    def save(self, path: Path) -> None:
-        """Write an `.npz` file of `arrays`, all or nothing."""
-        stream = io.BytesIO()
-        np.savez_compressed(stream, allow_pickle=False, **self.arrays())
-        write_bytes(path, stream.getvalue())
-
     @classmethod
     def load(cls, path: Path, name: str = "") -> ChemNetStatistics:
-        """Statistics from a file that `save` wrote, or those called `name` of a file with several.
+        """Statistics from an `.npz` file of `arrays`, or those called `name` of a file with several.
 
         The file of MOSES holds `test` and `test_scaffolds`, as `test_mu` and `test_sigma_tril`.
         """
@@ -153,18 +145,3 @@ def frechet_distance(one: ChemNetStatistics, two: ChemNetStatistics) -> float:
     overlap = torch.linalg.eigvalsh((product + product.T) / 2).clamp(min=0.0).sqrt().sum()
     shift = float(np.square(one.mean - two.mean).sum())
     return max(0.0, shift + float(first.trace() + second.trace() - 2 * overlap))
-
-
-def fcd(
-    samples: Sequence[str],
-    reference: Sequence[str] | ChemNetStatistics,
-    device: torch.device | str = "cpu",
-) -> float:
-    """The Fréchet ChemNet distance of sampled SMILES from reference SMILES, or from their statistics.
-
-    Name the reference and both numbers of molecules beside the figure: it falls with either number.
-    """
-    network = ChemNet(device)
-    if not isinstance(reference, ChemNetStatistics):
-        reference = network.statistics(reference)
-    return frechet_distance(network.statistics(samples), reference)

@@ -46,12 +46,6 @@ GROUPS = {
 """SMARTS of MOSES' medicinal chemistry filters, those that count halogens aside."""
 
 
-def filter_share(smiles: Sequence[str], workers: int = 1) -> float:
-    """The share of valid SMILES that passes all filters."""
-    passed = passes_filters(smiles, workers)
-    return sum(passed) / len(passed) if passed else 0.0
-
-
 def passes_filters(
     smiles: Sequence[str], workers: int = 1, progress: Callable[[int], None] = lambda count: None
 ) -> list[bool]:

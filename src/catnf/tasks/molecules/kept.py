@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from catnf.errors import StorageError
 from catnf.storage import write_bytes
-from catnf.tasks.files import cache_folder
-from catnf.tasks.molecules.archive import UNREADABLE
+from catnf.tasks.files import UNREADABLE, cache_folder
 
 Arrays = Mapping[str, NDArray[Any]]
 

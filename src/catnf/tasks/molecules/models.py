@@ -68,7 +68,10 @@ class MoleculeModelConfig:
 
     def make(self, task: Task) -> GraphModel:
         """A freshly initialized model for `task`."""
-        assert isinstance(task, Molecules)
+        if not isinstance(task, Molecules):
+            raise InputError(
+                f"Model {self.kind} is for molecules, but {task.name} has none; choose another kind."
+            )
         return self._paper(task) if self.kind == "molecule-graphcnf" else self._growth(task)
 
     def _paper(self, task: Molecules) -> GraphCNF:

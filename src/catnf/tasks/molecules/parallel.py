@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from catnf.errors import InputError
@@ -22,25 +23,40 @@ def map_chunks(
     at_once: int = _CHUNK,
     progress: Callable[[int], None] = lambda count: None,
 ) -> list[Result]:
-    """`function` of all items, in order, computed piece by piece in `workers` processes.
+    """`function` of all items, in order, computed piece by piece as by `in_processes`.
 
-    `function` gets some of the items and gives a result for each; it must be importable, since fresh
-    processes run it. With one worker, or few items, nothing but this process is used. A process gets
-    `at_once` items at a time; `progress` is called with the number of further items that are done.
+    `function` gets some of the items and gives a result for each. A process gets `at_once` items at a time;
+    `progress` is called with the number of further items that are done.
+    """
+    pieces = [items[start : start + at_once] for start in range(0, len(items), at_once)]
+    found: list[Result] = []
+    for results in in_processes(function, pieces, workers):
+        found += results
+        progress(len(results))
+    return found
+
+
+def in_processes(
+    function: Callable[[Item], Result], pieces: Sequence[Item], workers: int
+) -> Iterator[Result]:
+    """`function` of every piece, in order, computed in up to `workers` processes.
+
+    It must be importable, since fresh processes run it. With one worker, or one piece, nothing but this
+    process is used.
     """
     if workers < 1:
         raise InputError(f"workers is {workers}; give at least 1.")
-    pieces = [items[start : start + at_once] for start in range(0, len(items), at_once)]
-    found: list[Result] = []
     if workers == 1 or len(pieces) < 2:
-        for piece in pieces:
-            found += function(piece)
-            progress(len(piece))
-        return found
+        yield from map(function, pieces)
+        return
     # Fresh processes: forks of one that has used torch may hang.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(pieces)), context) as pool:
-        for results in pool.map(function, pieces):
-            found += results
-            progress(len(results))
-    return found
+        futures = [pool.submit(function, piece) for piece in pieces]
+        try:
+            for future in futures:
+                yield future.result()
+        except BrokenProcessPool as error:
+            raise InputError("A worker was killed, maybe for its memory; try again with fewer.") from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

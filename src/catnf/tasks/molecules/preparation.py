@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import multiprocessing
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,6 +19,7 @@ from catnf.errors import InputError, StorageError
 from catnf.storage import make_folder, write_text
 from catnf.tasks.cores import available_cores
 from catnf.tasks.molecules.archive import PADDING, MoleculeArchive, MoleculeData
+from catnf.tasks.molecules.parallel import in_processes
 from catnf.tasks.molecules.smiles import (
     Examination,
     Refusal,
@@ -224,31 +223,14 @@ def _read_all(
     places = [
         (name, start) for name, rows in source.splits.items() for start in range(0, len(rows.smiles), at_once)
     ]
-    texts = (source.splits[name].smiles[start : start + at_once] for name, start in places)
+    texts = [source.splits[name].smiles[start : start + at_once] for name, start in places]
+    read = in_processes(partial(read_piece, charged=charged), texts, workers)
     found: dict[str, list[Piece]] = {name: [] for name in source.splits}
-    for (name, start), piece in zip(places, _read_texts(texts, len(places), charged, workers), strict=True):
+    for (name, start), piece in zip(places, read, strict=True):
         refused = [(start + row, reason) for row, reason in piece.refused]
         found[name].append(piece._replace(rows=piece.rows + start, refused=refused))
         progress(len(piece.rows) + len(refused))
     return {name: _join(pieces) for name, pieces in found.items()}
-
-
-def _read_texts(texts: Iterable[list[str]], count: int, charged: bool, workers: int) -> Iterator[Piece]:
-    if workers == 1 or count < 2:
-        for some in texts:
-            yield read_piece(some, charged)
-        return
-    # Fresh processes: forks of one that has used torch may hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, count), context) as pool:
-        futures = [pool.submit(read_piece, some, charged) for some in texts]
-        try:
-            for future in futures:
-                yield future.result()
-        except BrokenProcessPool as error:
-            raise InputError("A worker was killed, maybe for its memory; try again with fewer.") from error
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _join(pieces: Sequence[Piece]) -> Piece:

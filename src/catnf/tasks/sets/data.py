@@ -18,7 +18,7 @@ from torch import Tensor
 
 from catnf.context import Context, SetContext
 from catnf.errors import InputError
-from catnf.tasks.task import Split, Task, positive_frequencies
+from catnf.tasks.task import Split, Task, check_evaluation, positive_frequencies
 
 EVALUATION_EXAMPLES = 32_768
 """Examples in each evaluation split."""
@@ -45,10 +45,7 @@ class SetTask(Task):
 
     def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
         """The fixed examples of a split, drawn with `EVALUATION_SEEDS`, or the first `limit` of them."""
-        if split not in EVALUATION_SEEDS:
-            raise InputError(f"Split {split!r} is unknown; choose validation or test.")
-        if limit is not None and limit < 1:
-            raise InputError(f"The limit is {limit}, but at least one example is needed.")
+        check_evaluation(split, limit)
         # Always the whole split, on the CPU: then neither the limit nor the device changes an example.
         generator = torch.Generator("cpu").manual_seed(EVALUATION_SEEDS[split])
         return self.draw(EVALUATION_EXAMPLES, generator)[:limit]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from catnf.context import Context, SetContext
 from catnf.errors import InputError
-from catnf.tasks.task import Split, Task
+from catnf.tasks.task import Split, Task, check_evaluation
 
 
 class CategoricalTable(Task):
@@ -72,10 +72,7 @@ class CategoricalTable(Task):
         return shares / shares.sum()
 
     def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
-        if split not in ("validation", "test"):
-            raise InputError(f"Split {split!r} is unknown; choose validation or test.")
-        if limit is not None and limit < 1:
-            raise InputError(f"The limit is {limit}, but at least one example is needed.")
+        check_evaluation(split, limit)
         return self.rows(split)[:limit]
 
     def context(self, x: Tensor) -> SetContext:
