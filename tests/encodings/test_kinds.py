@@ -46,6 +46,7 @@ def test_mixtures_start_by_frequency_near_the_base_distribution() -> None:
     mean = (frequencies * first).sum()
     assert mean.abs() < 0.1
     assert 0.5 < (frequencies * (first - mean).square()).sum() < 1.0
+    torch.testing.assert_close(MixtureEncoding(frequencies, 2, spread=4.0).means.detach()[:, 0], 4.0 * first)
 
 
 def test_linear_flows_far_apart_are_decoded(seeded: Seeded) -> None:

@@ -36,7 +36,7 @@ def flow(request: pytest.FixtureRequest, perturb: Perturb) -> AutoregressiveMixt
     heads = ChannelHeads(CHANNELS, HIDDEN, 2 + 3 * mixtures, width=6)
     step = ChannelStep(heads, CHANNELS, mixtures, weights)
     reader = SymbolReader(torch.full((CATEGORIES,), 0.25), torch.randn(CATEGORIES, 2)) if anchored else None
-    made = AutoregressiveMixture(NETWORKS[name](CHANNELS + (2 if anchored else 0)), step, reader)
+    made = AutoregressiveMixture(NETWORKS[name](2 if anchored else CHANNELS), step, reader)
     perturb(made, 0.2)
     return made
 

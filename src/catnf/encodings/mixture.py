@@ -38,6 +38,7 @@ class MixtureEncoding(Encoding):
         channels: latent channels of an element.
         decoder: `None` for Bayes' rule, or a network `z -> logits [batch, elements, categories]`.
         reach: how many times farther than other weights means and scales move in a step.
+        spread: how many times farther apart than `first_means` the means start.
     """
 
     compile_unit = True
@@ -49,11 +50,12 @@ class MixtureEncoding(Encoding):
         channels: int,
         decoder: nn.Module | None = None,
         reach: float = REACH,
+        spread: float = 1.0,
     ) -> None:
         super().__init__(frequencies.shape[-1], channels)
         self.reach = reach
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
-        self.raw_means = nn.Parameter(self.start(frequencies) / reach)
+        self.raw_means = nn.Parameter(self.start(frequencies) * (spread / reach))
         self.raw_log_scales = nn.Parameter(torch.zeros(*frequencies.shape, channels))
         self.decoder = decoder
 

@@ -89,10 +89,11 @@ def _log_densities(z: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
 
 
 class SymbolReader(nn.Module):
-    """What a network over time sees of latents: themselves, and a vector of the category they stand for.
+    """What a network over time sees of latents: a vector of the category they stand for.
 
-    Otherwise a network would have to learn the borders between thousands of regions that the anchors tell.
-    The category is that of Bayes' rule, constant nearly everywhere: derivatives of the latents pass it by.
+    Otherwise a network would have to learn the borders between thousands of regions, which the anchors tell,
+    and that it means nothing where in its region a latent is. The category is that of Bayes' rule, constant
+    nearly everywhere: derivatives of the latents pass it by.
 
     Args:
         frequencies: the prior over categories, `[categories]`.
@@ -108,10 +109,10 @@ class SymbolReader(nn.Module):
         self.vectors = nn.Parameter(vectors)
 
     def forward(self, z: Tensor, anchors: Anchors) -> Tensor:
-        """`z: [batch, elements, channels]` to `[batch, elements, channels + features]`."""
+        """`z: [batch, elements, channels]` to `[batch, elements, features]`."""
         with torch.no_grad():
             x = (anchors.joint_log_densities(z) + self.log_prior).argmax(-1)
-        return torch.cat([z, lookup(self.vectors, x)], dim=-1)
+        return lookup(self.vectors, x)
 
 
 def read(z: Tensor, anchors: Anchors | None, reader: nn.Module | None) -> Tensor:

@@ -103,7 +103,7 @@ class AutoregressiveMixture(Transform):
     remembers, so that a text of `n` elements takes `n` small steps and not `n` passes over it.
 
     Args:
-        network: a `CausalNetwork` of `channels` inputs, and as many more as the reader adds.
+        network: a `CausalNetwork` of as many inputs as the reader gives, or as there are channels.
         step: turns its states into the coupling.
         reader: a `SymbolReader`, with anchors.
     """

@@ -42,7 +42,7 @@ class CategoryMixture(Transform):
     them: `log_density` needs no distribution functions, which only `forward` and `inverse` work with.
 
     Args:
-        network: a `CausalNetwork` of as many inputs as there are channels, and as the reader adds.
+        network: a `CausalNetwork` of as many inputs as the reader gives, or as there are channels.
         weights: a network from its states to log-weights `[batch, elements, categories]`.
         reader: a `SymbolReader`, or `None` where the network sees latents alone.
     """

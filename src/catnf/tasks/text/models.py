@@ -56,6 +56,7 @@ class TextModelConfig:
     dropout: float = 0.0  # share of numbers dropped in the network over time in training
     weight_dropout: float = 0.0  # share of an LSTM's weights over time that are dropped in training
     reach: float = 10.0  # how many times farther than other weights the tables of encodings move in a step
+    spread: float = 4.0  # how many times farther apart than elsewhere symbols start if the flow is anchored
 
     def __post_init__(self) -> None:
         names = ("channels", "layers", "mixtures", "hidden", "blocks", "heads", "width", "features")
@@ -64,8 +65,9 @@ class TextModelConfig:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
         for name in ("input_dropout", "dropout", "weight_dropout"):
             check_share(f"model.{name}", getattr(self, name))
-        if not self.reach > 0:
-            raise InputError(f"model.reach is {self.reach}; give a number above 0.")
+        for name in ("reach", "spread"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"model.{name} is {getattr(self, name)}; give a number above 0.")
         transformer = self.network == "transformer" or self.kind == "text-parallel"
         if transformer and self.weight_dropout:
             raise InputError(
@@ -126,7 +128,7 @@ def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | No
     """Couplings of which the first starts from the logistics of the symbols."""
     categories, channels = len(frequencies), config.channels
     reader = SymbolReader(frequencies, start_vectors(vectors, categories, config.features))
-    network = _over_time(config, channels + config.features)
+    network = _over_time(config, config.features)
     weights = CategoryWeights(config.hidden, frequencies)
     if categories > _TABLE_LIMIT:
         first: Transform = CategoryMixture(network, weights, reader)
@@ -167,4 +169,6 @@ def _encoding(config: TextModelConfig, frequencies: torch.Tensor, vectors: Tenso
     if categories > _TABLE_LIMIT:
         words = start_vectors(vectors, categories, config.features)
         return WordEncoding(frequencies, channels, words, hidden, config.decoder)
-    return MixtureEncoding(frequencies, channels, reach=config.reach)
+    # A flow that starts from the symbols' places need not keep them close; misread symbols only slow it down.
+    spread = config.spread if config.kind == "text-flow" and config.anchored else 1.0
+    return MixtureEncoding(frequencies, channels, reach=config.reach, spread=spread)
