@@ -56,6 +56,15 @@ def test_several_seeds_give_mean_and_range(tmp_path: Path) -> None:
     assert [run["metrics"]["bits_per_variable"] for run in runs] == [2.8, 2.7, 2.9]
 
 
+def test_intervals_of_shares_stay_shares(tmp_path: Path) -> None:
+    for seed, (share, ends) in enumerate(((1.0, [0.96, 1.0]), (0.98, [0.92, 0.99]))):
+        told = outcome(seed, 2.8, validity=share)
+        told["intervals"] = {"validity": ends}
+        path = write_result(tmp_path, "sets/shuffling/mixture", told, seed)
+        assert json.loads(path.read_text())["intervals"]["validity"][1] <= 1.0
+    assert json.loads(path.read_text())["intervals"] == {"validity": pytest.approx([0.94, 0.995])}
+
+
 def test_a_seed_measured_again_replaces_itself(tmp_path: Path) -> None:
     write(tmp_path, 0, 2.8)
     got = write(tmp_path, 0, 2.6)

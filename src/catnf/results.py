@@ -142,14 +142,13 @@ def _summary(runs: list[dict[str, object]]) -> dict[str, object]:
     newest = runs[-1]
     shared = [name for name in _metrics(newest) if all(name in _metrics(run) for run in runs)]
     metrics = {name: _mean(runs, name) for name in shared}
-    halves = {name: _halves(runs, name) for name in shared}
-    intervals = {name: _around(metrics[name], half) for name, half in halves.items() if half}
+    intervals = {name: ends for name in shared if (ends := _interval(runs, name))}
     ranges = {name: [min(_values(runs, name)), max(_values(runs, name))] for name in metrics}
     return {
         "experiment": newest["experiment"],
         "metrics": metrics,
         "intervals": intervals,
-        "interval_kind": "95 %, over examples; with several seeds, which share them, as wide as on average",
+        "interval_kind": "95 %, over examples; with several seeds, which share them, the mean of theirs",
         "ranges": ranges,
         "seeds": [run["seeds"][0] for run in runs],  # type: ignore[index]
         **{key: newest[key] for key in ("n", "split", "hardware", "seconds", "revision", "command")},
@@ -168,24 +167,19 @@ def _values(runs: list[dict[str, object]], name: str) -> list[float]:
     return [_metrics(run)[name] for run in runs]
 
 
-def _halves(runs: list[dict[str, object]], name: str) -> list[float]:
-    """Half the width of every seed's interval, or nothing where one has none."""
-    halves = []
+def _interval(runs: list[dict[str, object]], name: str) -> list[float]:
+    """The mean of the seeds' intervals, or nothing where one has none.
+
+    Their examples are the same, so that a mean over seeds averages little of the noise of examples away.
+    """
+    found = []
     for run in runs:
         intervals = run["intervals"]
         assert isinstance(intervals, dict)
         if name not in intervals:
             return []
-        low, high = intervals[name]
-        halves.append((high - low) / 2)
-    return halves
-
-
-def _around(mean: float, halves: list[float]) -> list[float]:
-    """An interval as wide as those of the seeds are on average: their examples are the same, so that a
-    mean over seeds averages little of the noise of examples away."""
-    half = sum(halves) / len(halves)
-    return [mean - half, mean + half]
+        found.append(intervals[name])
+    return [sum(ends) / len(ends) for ends in zip(*found, strict=True)]
 
 
 def _mean(runs: list[dict[str, object]], name: str) -> float:
