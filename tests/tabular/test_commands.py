@@ -51,6 +51,17 @@ def test_fit_sample_score(run_catnf: Run, tmp_path: Path) -> None:
     assert list(table.columns[:2]) == ["row", "log_likelihood"]
 
 
+def test_scores_leave_columns_alone(run_catnf: Run, model: Path, tmp_path: Path) -> None:
+    frame = made(30).assign(row="mine", log_likelihood_before=1.5)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert run_catnf("score", model, "data.csv", "-o", "scores.csv").code == 0
+    table = pd.read_csv(tmp_path / "scores.csv")
+    assert list(table.columns[:2]) == ["catnf_row", "log_likelihood"]
+    assert list(table.columns[4:]) == list(frame.columns)
+    assert set(table["row"]) == {"mine"}
+    assert sorted(table["catnf_row"]) == list(range(30))
+
+
 def test_given_on_the_command_line(run_catnf: Run, model: Path, tmp_path: Path) -> None:
     done = run_catnf("sample", model, "-n", 20, "--given", "kind=cat", "--given", "weight=0..10", "--seed", 1)
     rows = [line.split(",") for line in done.out.splitlines()[1:]]

@@ -181,3 +181,11 @@ def test_errors() -> None:
         SetShuffling(4).evaluation("test", limit=0)
     with pytest.raises(InputError, match=r"give a tensor \[batch, 4\]"):
         SetShuffling(4).sample_metrics(torch.zeros(2, 3, dtype=torch.int64))
+
+
+def test_samples_of_summation_are_shown_as_integers() -> None:
+    task = SetSummation(5, 12)
+    x = task.evaluation("test", 20)
+    header, rows = task.sample_rows(x, task.context(x))
+    assert len(header) == 5
+    assert all(sum(map(int, row)) == 12 for row in rows)

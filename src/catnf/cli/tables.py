@@ -248,15 +248,20 @@ def _ranked(frame: Any, parts: NDArray[np.float64]) -> tuple[Any, list[str]]:
         frame: the rows.
         parts: log-likelihoods of categories and of numbers, `[rows, 2]`.
     """
+    import pandas as pd
+
     total = parts.sum(axis=1)
-    scored = frame.assign(
-        row=np.arange(len(frame)),
-        log_likelihood=total.round(4),
-        log_likelihood_categories=parts[:, 0].round(4),
-        log_likelihood_numbers=parts[:, 1].round(4),
-    ).iloc[np.argsort(total, kind="stable")]
-    names = ["row", *(name for name in scored.columns if name.startswith("log_likelihood"))]
-    return scored[[*names, *(name for name in scored.columns if name not in names)]], names
+    scores = {
+        "row": np.arange(len(frame)),
+        "log_likelihood": total.round(4),
+        "log_likelihood_categories": parts[:, 0].round(4),
+        "log_likelihood_numbers": parts[:, 1].round(4),
+    }
+    # A column of the table may have such a name as well: it keeps it, and ours gives way.
+    names = {name: name if name not in frame.columns else f"catnf_{name}" for name in scores}
+    before = pd.DataFrame({names[name]: values for name, values in scores.items()}, index=frame.index)
+    scored = pd.concat([before, frame], axis=1).iloc[np.argsort(total, kind="stable")]
+    return scored, list(names.values())
 
 
 def _conditions(flow: CategoricalFlow, given: Sequence[str]) -> dict[str, Any]:

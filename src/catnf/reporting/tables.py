@@ -45,6 +45,7 @@ TEXTS = {
     "mixture-free": "CNF, mixture encoding, places found by itself",
     "lstm": "LSTM language model",
     "latent": "Latent NF",
+    "deep": "CNF, three recurrent layers (ours)",
     "transformer": "CNF, transformer (ours)",
     "parallel": "CNF, whole windows at once (ours)",
 }

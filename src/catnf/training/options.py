@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 
 from catnf.errors import InputError
+from catnf.seeds import check_seed
 from catnf.training.step import LOSS_SLOTS
 
 
@@ -34,8 +35,7 @@ class RunOptions:
         """Raise `InputError` for what cannot be done."""
         if self.devices < 1 or self.nodes < 1:
             raise InputError(f"devices is {self.devices} and nodes {self.nodes}; give at least 1 of each.")
-        if not 0 <= self.seed < 2**32:
-            raise InputError(f"seed is {self.seed}; give an integer from 0 to {2**32 - 1}.")
+        check_seed(self.seed)
         for name, seconds in (("max_time", self.max_time), ("budget", self.budget)):
             if seconds is not None and not 0 <= seconds < math.inf:
                 raise InputError(f"{name} is {seconds}; give a number of seconds.")

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import zipfile
-import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +15,11 @@ from numpy.typing import NDArray
 
 from catnf.errors import StorageError
 from catnf.storage import write_bytes
+from catnf.tasks.files import UNREADABLE
 from catnf.tasks.text.vocabulary import Codes, Vocabulary
 
 FORMAT_VERSION = 1
 
-_UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error),
-)  # what numpy raises for files that are damaged or something else
 _AT_ONCE = 1 << 22  # codes that are counted at once: numpy makes eight bytes of each
 
 
@@ -115,7 +111,7 @@ class TextData:
                     splits[name] = TextPart(stored[f"{name}/codes"], lengths)
                 vectors = stored["vectors"] if "vectors" in stored.files else None
                 data = cls(vocabulary, splits, stored["counts"], vectors, header["about"])
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             if isinstance(error, StorageError):
                 raise
             raise StorageError(f"{path} cannot be read as text; make it with catnf data text.") from error

@@ -14,7 +14,16 @@ from torch import Tensor
 
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError, StorageError
-from catnf.tasks.task import Measured, Measurement, Measuring, Part, Split, Task, positive_frequencies
+from catnf.tasks.task import (
+    Measured,
+    Measurement,
+    Measuring,
+    Part,
+    Split,
+    Task,
+    check_evaluation,
+    positive_frequencies,
+)
 from catnf.tasks.text.archive import TextData, TextPart
 from catnf.tasks.text.sources import NAMES, dataset_path
 from catnf.tasks.text.vocabulary import BUILT_IN, UNKNOWN_WORD, Codes, Level, Vocabulary, character_vocabulary
@@ -277,10 +286,7 @@ class Text(Task):
         return self._tables[split, device]
 
     def _evaluated(self, split: Split, limit: int | None) -> tuple[Tensor, SequenceContext]:
-        if split not in ("validation", "test"):
-            raise InputError(f"Split {split!r} is unknown; choose validation or test.")
-        if limit is not None and limit < 1:
-            raise InputError(f"The limit is {limit}, but at least one example is needed.")
+        check_evaluation(split, limit)
         codes, lengths = self._table(split, torch.device("cpu"))
         if lengths is not None:
             x = codes[:limit].long()
