@@ -51,10 +51,11 @@ def test_fit_sample_score(run_catnf: Run, tmp_path: Path) -> None:
     assert list(table.columns[:2]) == ["row", "log_likelihood"]
 
 
-def test_scores_leave_columns_alone(run_catnf: Run, model: Path, tmp_path: Path) -> None:
+def test_scores_leave_columns_alone(run_catnf: Run, tmp_path: Path) -> None:
     frame = made(30).assign(row="mine", log_likelihood_before=1.5)
     frame.to_csv(tmp_path / "data.csv", index=False)
-    assert run_catnf("score", model, "data.csv", "-o", "scores.csv").code == 0
+    assert run_catnf("fit", "data.csv", "-o", "model", "--steps", 3, "--quiet").code == 0
+    assert run_catnf("score", "model", "data.csv", "-o", "scores.csv").code == 0
     table = pd.read_csv(tmp_path / "scores.csv")
     assert list(table.columns[:2]) == ["catnf_row", "log_likelihood"]
     assert list(table.columns[4:]) == list(frame.columns)
