@@ -15,7 +15,7 @@ from catnf.cli.progress import counting_bar, named_bars
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
-    from catnf.evaluation import Evaluation
+    from catnf.evaluation import Evaluation, EvaluationOptions
 
 _DRAWS, _EXAMPLES, _GENERATED = 100, 512, 10_000
 
@@ -85,10 +85,7 @@ def evaluate(
         drawn, parts["samples"] = graphs.tensors(fitted), dict(graphs.about)
     if likelihood is not None:
         evaluation, parts["likelihood"] = read_likelihood(likelihood, fitted, split)
-    work = [] if likelihood else [f"Scoring {options.examples} examples with {options.samples} draws each"]
-    work += [f"measuring {drawn[1].batch} samples" if drawn else f"drawing {options.generated} samples"]
-    told = " and ".join(work)
-    messages.print(f"{told[0].upper()}{told[1:]} on {fitted.device.type} ...")
+    messages.print(_announcement(options, likelihood is None, drawn and drawn[1].batch, fitted.device.type))
     if likelihood is None:
         scorer = fitted.in_bfloat16() if precision == "bfloat16" else fitted
         evaluation = evaluate_likelihood(scorer, options)
@@ -109,6 +106,24 @@ def evaluate(
     finally:
         if results is not None:
             write_result(results, fitted.experiment.name, outcome, fitted.seed)
+
+
+def _announcement(options: EvaluationOptions, scored: bool, brought: int | None, device: str) -> str:
+    """What is about to happen, which may take minutes.
+
+    Args:
+        options: how many examples, draws and samples.
+        scored: whether examples are.
+        brought: samples that are measured instead of new ones, if any.
+        device: where.
+    """
+    work = [f"scoring {options.examples} examples with {options.samples} draws each"] if scored else []
+    if brought:
+        work.append(f"measuring {brought} samples")
+    elif options.generated:
+        work.append(f"drawing {options.generated} samples")
+    told = " and ".join(work) or "nothing to do"
+    return f"{told[0].upper()}{told[1:]} on {device} ..."
 
 
 def _show(name: str, evaluation: Evaluation) -> None:
