@@ -25,6 +25,7 @@ KINDS = {
     "latent": ["model.mixtures=5"],
     "lstm": [],
     "transformer": ["model.heads=2"],
+    "lanes": ["model.heads=2", "model.lanes=4"],
     "parallel": ["model.heads=2", "model.layers=2", "model.mixtures=5", "model.channels=3"],
 }
 Run = Callable[..., object]
@@ -52,12 +53,13 @@ def test_from_a_file_to_texts(kind: str, run_catnf: Run, story: Path) -> None:
     outcome = train(run_catnf, story, kind, "runs")
     assert outcome.code == 0, outcome.err
     story.with_name("story-characters.npz").unlink()  # a trained model of characters writes without it
-    prompt = [] if kind == "parallel" else ["--prompt", "the c"]
+    at_once = kind in ("parallel", "lanes")
+    prompt = [] if at_once else ["--prompt", "the c"]
     drawn = run_catnf("sample", "runs", "-n", 3, *prompt, "--length", 12, "--seed", 1, "--json")
     assert drawn.code == 0, drawn.err
     texts = json.loads(drawn.out)["samples"]
     assert [len(text) for text in texts] == [12] * 3
-    assert all(text.startswith("the c") for text in texts) or kind == "parallel"
+    assert all(text.startswith("the c") for text in texts) or at_once
     again = run_catnf("sample", "runs", "-n", 3, *prompt, "--length", 12, "--seed", 1, "--json")
     assert json.loads(again.out)["samples"] == texts
 

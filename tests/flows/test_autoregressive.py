@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -148,3 +149,61 @@ def test_reversed_channels() -> None:
 def test_other_contexts_are_refused(flow: AutoregressiveMixture) -> None:
     with pytest.raises(InputError, match="need a SequenceContext, not a Context"):
         flow(torch.zeros(BATCH, ELEMENTS, CHANNELS), Context(BATCH, ELEMENTS))
+
+
+LANES, IN_LANES = 2, 6
+
+
+@pytest.fixture(params=["free", "anchored"])
+def flow_in_lanes(request: pytest.FixtureRequest, perturb: Perturb) -> AutoregressiveMixture:
+    anchored = request.param == "anchored"
+    mixtures = CATEGORIES if anchored else 5
+    weights = CategoryWeights(HIDDEN, torch.full((CATEGORIES,), 0.25)) if anchored else None
+    reader = SymbolReader(torch.full((CATEGORIES,), 0.25), torch.randn(CATEGORIES, 2)) if anchored else None
+    network = CausalTransformer(2 if anchored else CHANNELS, HIDDEN, 2, 2, lanes=LANES)
+    step = ChannelStep(ChannelHeads(CHANNELS, HIDDEN, 2 + 3 * mixtures, width=6), CHANNELS, mixtures, weights)
+    made = AutoregressiveMixture(network, step, reader)
+    perturb(made, 0.2)
+    return made.double()
+
+
+def context_of_lanes(lengths: list[int] | None = None) -> SequenceContext:
+    made = SequenceContext.of(
+        torch.zeros(BATCH, IN_LANES), None if lengths is None else torch.tensor(lengths)
+    )
+    return replace(made, anchors=context(dtype=torch.float64).anchors)
+
+
+@pytest.mark.parametrize("counted", ["by the host", "by the device"])
+@pytest.mark.parametrize("lengths", [None, [6, 4]])
+def test_inverse_in_lanes(
+    flow_in_lanes: AutoregressiveMixture,
+    seeded: Seeded,
+    lengths: list[int] | None,
+    counted: str,
+    device_counts: Callable[[], None],
+) -> None:
+    if counted == "by the device":
+        device_counts()
+    ctx = context_of_lanes(lengths)
+    z = ctx.hide(torch.randn(BATCH, IN_LANES, CHANNELS, generator=seeded(1)).double())
+    with torch.no_grad():
+        y, _ = flow_in_lanes(z, ctx)
+        back = flow_in_lanes.inverse(y, ctx)
+    torch.testing.assert_close(back, z, atol=1e-7, rtol=1e-7)
+    with pytest.raises(InputError, match="5 symbols have no 2 equal lanes"):
+        flow_in_lanes(z[:, :5], SequenceContext.of(z[:, :5, 0]))
+
+
+def test_lanes_see_earlier_rounds_of_each_other(flow_in_lanes: AutoregressiveMixture, seeded: Seeded) -> None:
+    ctx = replace(context_of_lanes(), batch=1)
+    z = torch.randn(1, IN_LANES, CHANNELS, generator=seeded(2)).double()
+    jacobian = torch.autograd.functional.jacobian(lambda values: flow_in_lanes(values, ctx)[0], z)
+    whole = jacobian.view(IN_LANES * CHANNELS, -1)
+    torch.testing.assert_close(torch.linalg.slogdet(whole)[1], flow_in_lanes(z, ctx)[1][0])
+    depends = jacobian.abs().amax((0, 2, 3, 5)) > 0  # [element, element]
+    rounds = torch.arange(IN_LANES) % (IN_LANES // LANES)
+    allowed = rounds.unsqueeze(1) > rounds
+    if flow_in_lanes.reader is not None:  # what a reader tells has no derivatives
+        allowed = torch.zeros_like(allowed)
+    assert torch.equal(depends, allowed | torch.eye(IN_LANES, dtype=torch.bool))

@@ -29,6 +29,7 @@ KINDS: dict[str, dict[str, object]] = {
     "free": {"anchored": False},
     "two layers": {"layers": 2},
     "transformer": {"network": "transformer"},
+    "lanes": {"network": "transformer", "lanes": 2},
     "words": {},  # as if four categories were too many for tables
     "words, network": {"anchored": False, "decoder": "network"},
     "words, tied": {"anchored": False, "decoder": "tied"},
@@ -99,12 +100,14 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
     many = model.log_prob(x, ctx, 2000, seeded(1))
     assert float(one.exp().sum()) < 1.0
     assert (many > one - 0.3).all(), "more draws tighten the bound"
-    total, close = float(many.exp().sum()), kind in ("anchored", "transformer", "words", "parallel")
+    total, close = float(many.exp().sum()), kind in ("anchored", "transformer", "lanes", "words", "parallel")
     # Where encodings do not know what the flow expects, few draws hold most of the weight.
     assert total == pytest.approx(1.0, abs=0.1) if close else 0.1 < total < 1.3
 
 
-@pytest.mark.parametrize("kind", ["anchored", "free", "two layers", "transformer", "words", "parallel"])
+@pytest.mark.parametrize(
+    "kind", ["anchored", "free", "two layers", "transformer", "lanes", "words", "parallel"]
+)
 def test_flow_forth_and_back(model: Model, seeded: Seeded) -> None:
     assert isinstance(model, TextFlow)
     x = texts()
@@ -137,7 +140,7 @@ def test_density_of_words_against_the_jacobian(model: Model, seeded: Seeded) -> 
 def test_prompts(kind: str, model: Model, seeded: Seeded) -> None:
     prompt = torch.tensor([[3, 1], [0, 2]])
     ctx = SequenceContext(2, ELEMENTS, prompt=prompt)
-    if kind == "parallel":
+    if kind in ("parallel", "lanes"):
         with pytest.raises(InputError, match="cannot continue a prompt"):
             model.sample(ctx, seeded(1))
         return
@@ -224,6 +227,8 @@ def test_other_contexts_are_refused(model: Model) -> None:
         ({"kind": "text-parallel", "channels": 1}, r"model\.channels is 1; a channel mask"),
         ({"encoder_hidden": 5}, r"model\.encoder_hidden is 5; give an even number"),
         ({"reach": 0.0}, r"model\.reach is 0\.0"),
+        ({"spread": -1.0}, r"model\.spread is -1\.0"),
+        ({"lanes": 2}, r"model\.lanes is 2, but only a text-flow with model\.network=transformer"),
     ],
 )
 def test_bad_sizes(bad: dict[str, object], message: str) -> None:

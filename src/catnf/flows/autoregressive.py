@@ -9,15 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
+from catnf.errors import InputError
 from catnf.flows.anchors import Anchors, read
 from catnf.flows.coupling import MixtureCoupling
 from catnf.flows.masks import WholeMask
 from catnf.flows.transform import Transform
+from catnf.nets.sequence import by_place, by_round
 from catnf.repetition import Index, at, put, repeat
 
 
 class CausalNetwork(Protocol):
-    """A network over time whose state of an element depends on the elements before it alone."""
+    """A network over time whose state of an element depends on the elements before it alone.
+
+    With several lanes elements come in rounds of so many, see `catnf.nets.sequence.by_round`, and all of a
+    round have their state at once.
+    """
+
+    lanes: int
 
     def __call__(self, values: Tensor, ctx: SequenceContext) -> Tensor:
         """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`."""
@@ -26,7 +34,7 @@ class CausalNetwork(Protocol):
         """What is remembered before the first element."""
 
     def advance(self, previous: Tensor, memory: Any, index: Index) -> Tensor:
-        """The state `[batch, 1, hidden]` of element `index`, given the one before, `[batch, 1, inputs]`."""
+        """The states `[batch, lanes, hidden]` of the round `index`, given the round before."""
 
 
 class ChannelNetwork(Protocol):
@@ -100,7 +108,8 @@ class AutoregressiveMixture(Transform):
     """Every channel of every element goes through a mixture coupling, given all that comes before it.
 
     `forward` takes all elements at once. `inverse` goes from element to element with a network that
-    remembers, so that a text of `n` elements takes `n` small steps and not `n` passes over it.
+    remembers, so that a text of `n` elements takes `n` small steps and not `n` passes over it; and with a
+    network of several lanes from round to round, of which there are fewer.
 
     Args:
         network: a `CausalNetwork` of as many inputs as the reader gives, or as there are channels.
@@ -114,11 +123,11 @@ class AutoregressiveMixture(Transform):
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         own = SequenceContext.need(ctx)
-        anchors = _anchors(own)
-        out: tuple[Tensor, Tensor] = self.step(
-            z, self.network(read(z, anchors, self.reader), own), own.bare(), anchors
-        )
-        return out
+        anchors, lanes = _anchors(own), _lanes(self.network, own)
+        z = by_round(z, lanes)
+        states = self.network(read(z, anchors, self.reader), own)
+        y, logdet = self.step(z, states, _in_rounds(own, lanes), anchors)
+        return by_place(y, lanes), logdet
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         own = SequenceContext.need(ctx)
@@ -143,22 +152,38 @@ def one_by_one(
         y: what the latents became, of the same shape.
         ctx: of the texts.
         network: a `CausalNetwork`.
-        restore: gives the latents of an element from its `y: [batch, 1, channels]`, the state and a context.
+        restore: gives the latents of a round from its `y: [batch, lanes, channels]`, states and a context.
         seen: what the network gets to see of an element.
     """
-    over_time = cast("CausalNetwork", network)
+    over_time, lanes = cast("CausalNetwork", network), _lanes(network, ctx)
     memory = over_time.begin(ctx, y)
-    before, z = torch.zeros_like(seen(torch.zeros_like(y[:, :1]))), torch.zeros_like(y)
+    y, mask = by_round(y, lanes), _in_rounds(ctx, lanes).mask
+    before, z = torch.zeros_like(seen(torch.zeros_like(y[:, :lanes]))), torch.zeros_like(y)
 
-    def write(place: Index) -> None:
-        state = over_time.advance(before, memory, place)
-        one = Context(ctx.batch, 1, None if ctx.mask is None else at(ctx.mask, 1, place))
-        restored = restore(at(y, 1, place), state, one)
-        put(z, 1, place, restored)
+    def write(index: Index) -> None:
+        state = over_time.advance(before, memory, index)
+        now = Context(ctx.batch, lanes, None if mask is None else at(mask, 1, index, lanes))
+        restored = restore(at(y, 1, index, lanes), state, now)
+        put(z, 1, index, restored)
         before.copy_(seen(restored))
 
-    repeat(write, ctx.elements, y.device)
-    return z
+    repeat(write, ctx.elements // lanes, y.device)
+    return by_place(z, lanes)
+
+
+def _lanes(network: nn.Module, ctx: Context) -> int:
+    """Of a `CausalNetwork`, or `InputError` where texts cannot be cut into so many."""
+    lanes = cast("CausalNetwork", network).lanes
+    if ctx.elements % lanes:
+        raise InputError(
+            f"Texts of {ctx.elements} symbols have no {lanes} equal lanes; choose a multiple of {lanes}."
+        )
+    return lanes
+
+
+def _in_rounds(ctx: SequenceContext, lanes: int) -> Context:
+    """Shape and padding of texts whose elements come in rounds."""
+    return Context(ctx.batch, ctx.elements, None if ctx.mask is None else by_round(ctx.mask, lanes))
 
 
 def _anchors(ctx: SequenceContext) -> Anchors | None:

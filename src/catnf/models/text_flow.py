@@ -90,7 +90,7 @@ class TextFlow(TextModel, CategoricalFlow):
     ) -> Tensor:
         if check_prompt(ctx, self.categories) is not None and not self.causal:
             raise InputError(
-                "This model writes all symbols at once and cannot continue a prompt; "
+                "This model writes several symbols at once and cannot continue a prompt; "
                 "use a model that writes them in turn, such as mixture or transformer."
             )
         return super().sample(ctx, generator, temperature)

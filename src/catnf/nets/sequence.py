@@ -38,6 +38,23 @@ def places(ctx: SequenceContext, like: Tensor) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
+def by_round(values: Tensor, lanes: int) -> Tensor:
+    """The elements of `values: [batch, elements, ...]` as they come in rounds: the first of every lane, then
+    the second of every lane, and so on. A lane is one of `lanes` equal pieces of a text.
+    """
+    return values if lanes == 1 else _transposed(values, lanes, -1)
+
+
+def by_place(values: Tensor, lanes: int) -> Tensor:
+    """Undo `by_round`."""
+    return values if lanes == 1 else _transposed(values, -1, lanes)
+
+
+def _transposed(values: Tensor, rows: int, columns: int) -> Tensor:
+    cut = values.reshape(values.shape[0], rows, columns, *values.shape[2:])
+    return cut.transpose(1, 2).flatten(1, 2)
+
+
 def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """Zero a random share of numbers and scale up the others; all stay without a generator."""
     if rate == 0.0 or generator is None:
@@ -73,15 +90,21 @@ class Memory:
 class Causal(Network):
     """Networks whose state of an element depends on the elements before it, and on its place in the text.
 
+    With several lanes, elements come in rounds, see `by_round`, and their state depends on earlier rounds.
+
     Args:
         inputs: numbers that describe an element.
         hidden: width.
         input_dropout: share of elements that are hidden from those after them in training.
         dropout: share of numbers of input and output that are dropped in training.
+        lanes: elements of a round.
     """
 
-    def __init__(self, inputs: int, hidden: int, input_dropout: float, dropout: float) -> None:
+    def __init__(
+        self, inputs: int, hidden: int, input_dropout: float, dropout: float, lanes: int = 1
+    ) -> None:
         super().__init__()
+        self.lanes = lanes
         check_share("input_dropout", input_dropout)
         check_share("dropout", dropout)
         self.hidden, self.input_dropout, self.dropout = hidden, input_dropout, dropout
@@ -90,25 +113,26 @@ class Causal(Network):
         self.mix = nn.Linear(hidden, hidden, bias=False)
 
     def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
-        """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`."""
-        previous = F.pad(values[:, :-1], (0, 0, 1, 0))
-        embedded = self._embed(previous, places(ctx, values), ctx.generator)
+        """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`, both in rounds."""
+        previous = F.pad(values[:, : -self.lanes], (0, 0, self.lanes, 0))
+        embedded = self._embed(previous, by_round(places(ctx, values), self.lanes), ctx.generator)
         out = self.run(drop(embedded, self.dropout, ctx.generator), ctx)
         return drop(out, self.dropout, ctx.generator)
 
     def begin(self, ctx: SequenceContext, like: Tensor) -> Memory:
         """What is remembered before the first element of texts that `ctx` describes."""
-        return Memory(places(ctx, like), self.empty_state(ctx))
+        return Memory(by_round(places(ctx, like), self.lanes), self.empty_state(ctx))
 
     def advance(self, previous: Tensor, memory: Memory, index: Index) -> Tensor:
-        """The state `[batch, 1, hidden]` of the element `index`, which the memory then knows as well.
+        """The states `[batch, lanes, hidden]` of the round `index`, which the memory then knows as well.
 
         Args:
-            previous: the element before it, `[batch, 1, inputs]`.
-            memory: of all elements before.
+            previous: the elements of the round before, `[batch, lanes, inputs]`.
+            memory: of all rounds before.
             index: from 0, one after another.
         """
-        return self.run_one(self._embed(previous, at(memory.places, 1, index), None), memory.state, index)
+        where = at(memory.places, 1, index, self.lanes)
+        return self.run_one(self._embed(previous, where, None), memory.state, index)
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
         """All elements at once, `[batch, elements, hidden]` to the same."""
@@ -119,7 +143,7 @@ class Causal(Network):
         raise NotImplementedError
 
     def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
-        """The element `index`, `[batch, 1, hidden]` to the same, given what the layers remember."""
+        """The round `index`, `[batch, lanes, hidden]` to the same, given what the layers remember."""
         raise NotImplementedError
 
     def _embed(self, previous: Tensor, where: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -10,7 +10,7 @@ from catnf.context import Context, SequenceContext
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
 from catnf.nets.readout import Readout
-from catnf.nets.sequence import PLACES, Causal, kept, normalized, places
+from catnf.nets.sequence import PLACES, Causal, by_round, kept, normalized, places
 from catnf.repetition import Index, put
 
 
@@ -56,37 +56,40 @@ class RotaryLayer(nn.Module):
         Args:
             h: `[batch, elements, hidden]`.
             rotation: of the elements.
-            mask: `[batch, elements]`, true where an element may be looked at; not needed to look back, since
-                padding comes last.
+            mask: `[batch, elements]`, true where an element may be looked at, or `[1, elements, elements]`,
+                true where the first may look at the second; `None` for all, or all before if it is causal.
             kept: `[2, batch, elements, hidden]`, what both additions are multiplied by, or `None`.
         """
         query, key, value = self._heads(h, rotation)
         bias = None
-        if mask is not None and not self.causal:
-            bias = torch.where(mask, 0.0, -1e9).to(h.dtype)[:, None, None, :]
-        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, is_causal=self.causal)
+        if mask is not None:
+            seen_by = mask.unsqueeze(1) if mask.dim() == 2 else mask
+            bias = torch.where(seen_by, 0.0, -1e9).to(h.dtype).unsqueeze(1)
+        causal = self.causal and mask is None
+        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, is_causal=causal)
         return self._finish(h, seen, kept)
 
     def advance(
         self, h: Tensor, rotation: tuple[Tensor, Tensor], before: tuple[Tensor, Tensor], index: Index
     ) -> Tensor:
-        """The element `index`, `[batch, 1, hidden]`, given those before it.
+        """The round `index`, `[batch, lanes, hidden]`, given those before it.
 
         Args:
-            h: `[batch, 1, hidden]`.
-            rotation: of this element.
-            before: keys and values `[batch, heads, elements, width]` of those before; this one is added.
-            index: of the element.
+            h: `[batch, lanes, hidden]`.
+            rotation: of its elements.
+            before: keys and values `[batch, heads, elements, width]` of those before; these are added.
+            index: of the round.
         """
         query, *new = self._heads(h, rotation)
         for old, value in zip(before, new, strict=True):
             put(old, 2, index, value)
         keys, values = before
-        if isinstance(index, int):
-            keys, values = keys[:, :, : index + 1], values[:, :, : index + 1]
+        known = (index + 1) * h.shape[1]
+        if isinstance(known, int):
+            keys, values = keys[:, :, :known], values[:, :, :known]
             seen = F.scaled_dot_product_attention(query, keys, values)
         else:
-            there = torch.arange(keys.shape[2], device=h.device) <= index
+            there = torch.arange(keys.shape[2], device=h.device) < known
             seen = F.scaled_dot_product_attention(query, keys, values, attn_mask=there.expand(1, 1, 1, -1))
         return self._finish(h, seen, None)
 
@@ -114,6 +117,7 @@ class CausalTransformer(Causal):
         heads: attention heads.
         input_dropout: share of elements that are hidden in training.
         dropout: share of numbers of input, output and every layer's additions that are dropped in training.
+        lanes: elements of a round.
     """
 
     def __init__(
@@ -124,20 +128,25 @@ class CausalTransformer(Causal):
         heads: int = 8,
         input_dropout: float = 0.0,
         dropout: float = 0.0,
+        lanes: int = 1,
     ) -> None:
-        super().__init__(inputs, hidden, input_dropout, dropout)
+        super().__init__(inputs, hidden, input_dropout, dropout, lanes)
         self.heads = heads
         self.layers = nn.ModuleList(RotaryLayer(hidden, heads, causal=True) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
-        h = embedded
-        rotation = rotations(torch.arange(ctx.elements, device=h.device), self.hidden // self.heads)
+        h, every = embedded, torch.arange(ctx.elements, device=embedded.device)
+        rotation = rotations(by_round(every.unsqueeze(0), self.lanes).squeeze(0), self.hidden // self.heads)
+        mask = None
+        if self.lanes > 1:
+            rounds = every // self.lanes
+            mask = (rounds.unsqueeze(1) >= rounds).unsqueeze(0)
         for layer in self.layers:
             factors = None
             if self.dropout > 0.0 and ctx.generator is not None:
                 factors = kept((2, *h.shape), h, self.dropout, ctx.generator)
-            h = layer(h, rotation, None, factors)
+            h = layer(h, rotation, mask, factors)
         out: Tensor = self.norm(h)
         return out
 
@@ -147,8 +156,9 @@ class CausalTransformer(Causal):
         return [(zeros(shape), zeros(shape)) for _ in self.layers]
 
     def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
-        h, element = embedded, torch.as_tensor(index, device=embedded.device).view(1)
-        rotation = rotations(element, self.hidden // self.heads)
+        h, rounds = embedded, state[0][0].shape[2] // self.lanes
+        places = torch.arange(self.lanes, device=h.device) * rounds + index
+        rotation = rotations(places, self.hidden // self.heads)
         for layer, before in zip(self.layers, state, strict=True):
             assert isinstance(layer, RotaryLayer)
             h = layer.advance(h, rotation, before, index)

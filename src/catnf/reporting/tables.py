@@ -47,6 +47,7 @@ TEXTS = {
     "latent": "Latent NF",
     "deep": "CNF, three recurrent layers (ours)",
     "transformer": "CNF, transformer (ours)",
+    "lanes": "CNF, transformer, eight symbols at once (ours)",
     "parallel": "CNF, whole windows at once (ours)",
 }
 COMPARED = {

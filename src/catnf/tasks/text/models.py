@@ -48,6 +48,7 @@ class TextModelConfig:
     hidden: int = 1024  # width of the network over time
     blocks: int = 2  # its layers
     heads: int = 8  # attention heads
+    lanes: int = 1  # pieces of a window that are written side by side, a symbol of each at once
     width: int = 256  # of the network over channels, for each of them
     features: int = 64  # width of the embedding of symbols that encoders and the language model see
     encoder_hidden: int = 512  # width of the encoder and decoder of Latent NF, and of the decoder of words
@@ -59,7 +60,7 @@ class TextModelConfig:
     spread: float = 4.0  # how many times farther apart than elsewhere symbols start if the flow is anchored
 
     def __post_init__(self) -> None:
-        names = ("channels", "layers", "mixtures", "hidden", "blocks", "heads", "width", "features")
+        names = ("channels", "layers", "mixtures", "hidden", "blocks", "heads", "lanes", "width", "features")
         for name in (*names, "encoder_hidden"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
@@ -78,6 +79,11 @@ class TextModelConfig:
             raise InputError(
                 f"model.hidden is {self.hidden}; choose an even multiple of the {self.heads} attention heads."
             )
+        if self.lanes > 1 and not (self.kind == "text-flow" and self.network == "transformer"):
+            raise InputError(
+                f"model.lanes is {self.lanes}, but only a text-flow with model.network=transformer has any; "
+                "leave it out."
+            )
         if self.encoder_hidden % 2:
             raise InputError(f"model.encoder_hidden is {self.encoder_hidden}; give an even number.")
         if self.kind == "text-parallel" and self.channels < 2:
@@ -87,6 +93,10 @@ class TextModelConfig:
         """A freshly initialized model for `task`."""
         if not isinstance(task, Text):
             raise InputError(f"Model {self.kind} is for texts, but {task.name} is none; choose another kind.")
+        if task.window % self.lanes:
+            raise InputError(
+                f"model.lanes is {self.lanes}, no divisor of task.window={task.window}; change either."
+            )
         vectors = task.vectors() if task.level == "words" else None
         return build_text_model(self, task.frequencies(), task.length_counts(), vectors)
 
@@ -113,15 +123,17 @@ def build_text_model(
     if config.kind == "text-parallel":
         return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
     if config.kind == "text-latent" or not config.anchored:
-        return TextFlow(encoding, Sequential(_free_steps(config, config.layers)), lengths=lengths)
-    return TextFlow(encoding, _anchored(config, frequencies, vectors), lengths=lengths)
+        flow: Transform = Sequential(_free_steps(config, config.layers))
+    else:
+        flow = _anchored(config, frequencies, vectors)
+    return TextFlow(encoding, flow, causal=config.lanes == 1, lengths=lengths)
 
 
 def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     dropouts = (config.input_dropout, config.dropout)
     if config.network == "lstm":
         return CausalLSTM(inputs, config.hidden, config.blocks, *dropouts, config.weight_dropout)
-    return CausalTransformer(inputs, config.hidden, config.blocks, config.heads, *dropouts)
+    return CausalTransformer(inputs, config.hidden, config.blocks, config.heads, *dropouts, config.lanes)
 
 
 def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | None) -> Transform:
@@ -131,6 +143,10 @@ def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | No
     network = _over_time(config, config.features)
     weights = CategoryWeights(config.hidden, frequencies)
     if categories > _TABLE_LIMIT:
+        if config.lanes > 1:
+            raise InputError(
+                f"model.lanes is {config.lanes}, but words are written one by one; leave it out."
+            )
         first: Transform = CategoryMixture(network, weights, reader)
     else:
         heads = ChannelHeads(channels, config.hidden, 2 + 3 * categories, config.width)
