@@ -16,7 +16,7 @@ from catnf.tasks.molecules import Molecules, MoleculeTaskConfig
 from catnf.tasks.molecules import references as module
 from catnf.tasks.molecules.chemistry import canonical_smiles
 from catnf.tasks.molecules.distributions import COUNTED, MEASURED, Profile, profile_distances
-from catnf.tasks.molecules.fcd import ChemNetStatistics, fcd
+from catnf.tasks.molecules.fcd import ChemNet, ChemNetStatistics, frechet_distance
 from catnf.tasks.molecules.files import Rows
 from catnf.tasks.molecules.measures import measure_graphs
 from catnf.tasks.molecules.metrics import PROTOCOLS
@@ -39,6 +39,12 @@ SIMILARITIES = {"snn", "scaffolds", "fragments"}
 DISTANCES = {f"distance_{name}" for name in (*COUNTED, *MEASURED)}
 ALWAYS = {"filters", "diversity", "diversity_2"} | SIMILARITIES | DISTANCES | set(PROTOCOLS)
 SHARES = {"filters", *PROTOCOLS}
+
+
+def fcd(samples: Sequence[str], reference: Sequence[str] | ChemNetStatistics) -> float:
+    network = ChemNet("cpu")
+    known = reference if isinstance(reference, ChemNetStatistics) else network.statistics(reference)
+    return frechet_distance(network.statistics(samples), known)
 
 
 @pytest.fixture
