@@ -76,7 +76,11 @@ def test_evaluation(kind: str, run_catnf: Run, story: Path) -> None:
     assert low < metrics["bits_per_char"] < high
     assert metrics["bits_per_char"] <= metrics["bits_bound"] + 1e-6
     assert (metrics["bits_reconstruction"] == 0) == (kind == "lstm")
-    low = json.loads(run_catnf(*arguments, "--json", "--precision", "bfloat16").out)["metrics"]
+    assert "protocols" not in told or "bits_per_char" not in told["protocols"]
+    told = json.loads(run_catnf(*arguments, "--json", "--precision", "bfloat16").out)
+    assert told["protocols"]["bits_per_char"] == "with networks in bfloat16"
+    low = told["metrics"]
+    assert low["reconstruction"] == metrics["reconstruction"]
     assert low["bits_per_char"] == pytest.approx(metrics["bits_per_char"], abs=0.02)
     assert low["bits_per_char"] != metrics["bits_per_char"]
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -30,6 +31,7 @@ class EvaluationOptions:
     thorough: bool = True  # measure also what takes minutes: best of several, distances from held-out data
     temperature: float = 1.0  # of the generated samples
     seed: int = 0
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the networks that score
     chunk: int = 4_194_304  # pairs of elements at once, over examples and draws; on a GPU eight times as many
 
     def __post_init__(self) -> None:
@@ -94,11 +96,13 @@ def with_optimum(evaluation: Evaluation, fitted: FittedModel) -> Evaluation:
 def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
     """What is measured on held-out examples: bits per variable, the training bound, reconstruction."""
     start = time.monotonic()
+    # Only scores: on the way to latents and back, rounding in between would count as an error of the model.
+    scorer = fitted.in_bfloat16() if options.precision == "bfloat16" else fitted
     x = fitted.task.evaluation(options.split, options.examples)
     ctx = fitted.task.evaluation_context(options.split, options.examples)
     at_once = max(1, _pairs_at_once(fitted, options) // ctx.elements**2)
-    nats = fitted.log_prob(x, options.samples, options.seed, at_once, ctx)
-    single = nats if fitted.model.exact else fitted.log_prob(x, 1, options.seed, at_once, ctx)
+    nats = scorer.log_prob(x, options.samples, options.seed, at_once, ctx)
+    single = nats if fitted.model.exact else scorer.log_prob(x, 1, options.seed, at_once, ctx)
     elements = ctx.counts(nats)
     per_unit, bound, back = likelihood_names(fitted)
     metrics: dict[str, float] = {}
@@ -113,12 +117,13 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
         by_example = f"{per_unit}_by_example"
         metrics[by_example], ends = _averaged(-nats / math.log(2) / elements)
         intervals |= {} if ends is None else {by_example: ends}
-        metrics["bits_reconstruction"] = _bits_of_decoding(fitted, x[:some], ctx.select(0, some), options)
+        metrics["bits_reconstruction"] = _bits_of_decoding(scorer, x[:some], ctx.select(0, some), options)
         left_out = fitted.task.extra_bits(options.split, options.examples)
         metrics |= left_out
         n |= {by_example: len(x), "bits_reconstruction": some} | dict.fromkeys(left_out, len(x))
     metrics[back] = _reconstruction(fitted, x[:some], ctx.select(0, some), options.seed)
-    return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start)
+    low = {per_unit: "with networks in bfloat16"} if options.precision == "bfloat16" else {}
+    return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start, protocols=low)
 
 
 Figure = tuple[float, tuple[float, float] | None]

@@ -29,17 +29,26 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
 }
 
 
+@pytest.fixture(params=["by the host", "by the device"])
+def counted(request: pytest.FixtureRequest, device_counts: Callable[[], None]) -> None:
+    """Elements of a text are counted in either way."""
+    if request.param == "by the device":
+        device_counts()
+
+
 @pytest.fixture(params=[f"{name}{kind}" for name in NETWORKS for kind in ("", ", anchored")])
 def flow(request: pytest.FixtureRequest, perturb: Perturb) -> AutoregressiveMixture:
     name, _, anchored = request.param.partition(", ")
+    return perturb(build(NETWORKS[name], bool(anchored)), 0.2)  # type: ignore[return-value]
+
+
+def build(network: Callable[[int], nn.Module], anchored: bool) -> AutoregressiveMixture:
     mixtures = CATEGORIES if anchored else 5
     weights = CategoryWeights(HIDDEN, torch.full((CATEGORIES,), 0.25)) if anchored else None
     heads = ChannelHeads(CHANNELS, HIDDEN, 2 + 3 * mixtures, width=6)
     step = ChannelStep(heads, CHANNELS, mixtures, weights)
     reader = SymbolReader(torch.full((CATEGORIES,), 0.25), torch.randn(CATEGORIES, 2)) if anchored else None
-    made = AutoregressiveMixture(NETWORKS[name](2 if anchored else CHANNELS), step, reader)
-    perturb(made, 0.2)
-    return made
+    return AutoregressiveMixture(network(2 if anchored else CHANNELS), step, reader)
 
 
 def context(lengths: list[int] | None = None, dtype: torch.dtype = torch.float32) -> SequenceContext:
@@ -53,17 +62,11 @@ def context(lengths: list[int] | None = None, dtype: torch.dtype = torch.float32
     return SequenceContext(made.batch, made.elements, made.mask, anchors=anchors)
 
 
-@pytest.mark.parametrize("counted", ["by the host", "by the device"])
+@pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("lengths", [None, [5, 2]])
 def test_inverse_with_remembered_states(
-    flow: AutoregressiveMixture,
-    seeded: Seeded,
-    lengths: list[int] | None,
-    counted: str,
-    device_counts: Callable[[], None],
+    flow: AutoregressiveMixture, seeded: Seeded, lengths: list[int] | None
 ) -> None:
-    if counted == "by the device":
-        device_counts()
     ctx = context(lengths)
     z = ctx.hide(2.0 * torch.randn(BATCH, ELEMENTS, CHANNELS, generator=seeded(1)))
     with torch.no_grad():
@@ -156,15 +159,10 @@ LANES, IN_LANES = 2, 6
 
 @pytest.fixture(params=["free", "anchored"])
 def flow_in_lanes(request: pytest.FixtureRequest, perturb: Perturb) -> AutoregressiveMixture:
-    anchored = request.param == "anchored"
-    mixtures = CATEGORIES if anchored else 5
-    weights = CategoryWeights(HIDDEN, torch.full((CATEGORIES,), 0.25)) if anchored else None
-    reader = SymbolReader(torch.full((CATEGORIES,), 0.25), torch.randn(CATEGORIES, 2)) if anchored else None
-    network = CausalTransformer(2 if anchored else CHANNELS, HIDDEN, 2, 2, lanes=LANES)
-    step = ChannelStep(ChannelHeads(CHANNELS, HIDDEN, 2 + 3 * mixtures, width=6), CHANNELS, mixtures, weights)
-    made = AutoregressiveMixture(network, step, reader)
-    perturb(made, 0.2)
-    return made.double()
+    made = build(
+        lambda inputs: CausalTransformer(inputs, HIDDEN, 2, 2, lanes=LANES), request.param == "anchored"
+    )
+    return perturb(made, 0.2).double()  # type: ignore[return-value]
 
 
 def context_of_lanes(lengths: list[int] | None = None) -> SequenceContext:
@@ -174,17 +172,11 @@ def context_of_lanes(lengths: list[int] | None = None) -> SequenceContext:
     return replace(made, anchors=context(dtype=torch.float64).anchors)
 
 
-@pytest.mark.parametrize("counted", ["by the host", "by the device"])
+@pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("lengths", [None, [6, 4]])
 def test_inverse_in_lanes(
-    flow_in_lanes: AutoregressiveMixture,
-    seeded: Seeded,
-    lengths: list[int] | None,
-    counted: str,
-    device_counts: Callable[[], None],
+    flow_in_lanes: AutoregressiveMixture, seeded: Seeded, lengths: list[int] | None
 ) -> None:
-    if counted == "by the device":
-        device_counts()
     ctx = context_of_lanes(lengths)
     z = ctx.hide(torch.randn(BATCH, IN_LANES, CHANNELS, generator=seeded(1)).double())
     with torch.no_grad():

@@ -16,6 +16,7 @@ from catnf.errors import InputError
 
 if TYPE_CHECKING:
     from catnf.evaluation import Evaluation, EvaluationOptions
+    from catnf.fitted import FittedModel
 
 _DRAWS, _EXAMPLES, _GENERATED = 100, 512, 10_000
 
@@ -45,7 +46,7 @@ def evaluate(
     ] = None,
     precision: Annotated[
         Literal["float32", "bfloat16"],
-        typer.Option(help="Of the networks that score; bfloat16 is several times faster on a GPU."),
+        typer.Option(help="Of the networks that score; bfloat16 is meant for GPUs."),
     ] = "float32",
     device: Device = "auto",
     results: Annotated[Path | None, typer.Option(help="Folder to write <name>.json into.")] = None,
@@ -55,7 +56,7 @@ def evaluate(
     from catnf.cli.molecules import need_rdkit
     from catnf.evaluation import EvaluationOptions, evaluate_likelihood, evaluate_samples, with_optimum
     from catnf.fitted import load
-    from catnf.results import read_likelihood, record, write_result
+    from catnf.results import read_likelihood, record
     from catnf.sampling import SampledGraphs
     from catnf.storage import make_folder
     from catnf.tasks.cores import available_cores
@@ -63,8 +64,10 @@ def evaluate(
 
     if sampled and not (generated is None and temperature is None):
         raise InputError("--sampled brings samples of its own; leave out --generated and --temperature.")
-    if likelihood is not None and not (examples is None and samples is None):
-        raise InputError("--likelihood brings figures of its own; leave out --examples and --samples.")
+    if likelihood is not None and not (examples is None and samples is None and precision == "float32"):
+        raise InputError(
+            "--likelihood brings figures of its own; leave out --examples, --samples and --precision."
+        )
     options = EvaluationOptions(
         split,
         _EXAMPLES if examples is None else examples,
@@ -72,6 +75,7 @@ def evaluate(
         _GENERATED if generated is None else generated,
         temperature=1.0 if temperature is None else temperature,
         seed=seed,
+        precision=precision,
     )
     fitted = load(name, chosen_device(device))
     if (options.generated or sampled) and isinstance(fitted.task, Molecules):
@@ -87,14 +91,26 @@ def evaluate(
         evaluation, parts["likelihood"] = read_likelihood(likelihood, fitted, split)
     messages.print(_announcement(options, likelihood is None, drawn and drawn[1].batch, fitted.device.type))
     if likelihood is None:
-        scorer = fitted.in_bfloat16() if precision == "bfloat16" else fitted
-        evaluation = evaluate_likelihood(scorer, options)
+        evaluation = evaluate_likelihood(fitted, options)
     if drawn or options.generated:
         with named_bars(counting_bar()) as progress:
             more = evaluate_samples(fitted, options, drawn, available_cores(), progress)
         evaluation = evaluation.joined(more)
     evaluation = with_optimum(evaluation, fitted)
     outcome = record(fitted, evaluation, typed_command(), parts)
+    _give(outcome, fitted, evaluation, results, as_json)
+
+
+def _give(
+    outcome: dict[str, object],
+    fitted: FittedModel,
+    evaluation: Evaluation,
+    results: Path | None,
+    as_json: bool,
+) -> None:
+    """Show what was measured, and write it into a folder of results where there is one."""
+    from catnf.results import write_result
+
     for note in evaluation.notes:
         messages.print(note)
     # What cannot be written is still shown, and what nobody reads, as behind a closed pipe, is still written.
