@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -62,12 +63,12 @@ def evaluate(
     from catnf.tasks.cores import available_cores
     from catnf.tasks.molecules import Molecules
 
-    if sampled and not (generated is None and temperature is None):
-        raise InputError("--sampled brings samples of its own; leave out --generated and --temperature.")
-    if likelihood is not None and not (examples is None and samples is None and precision == "float32"):
-        raise InputError(
-            "--likelihood brings figures of its own; leave out --examples, --samples and --precision."
-        )
+    if sampled:
+        _refuse("--sampled brings samples", {"--generated": generated, "--temperature": temperature})
+    if likelihood is not None:
+        low = precision if precision != "float32" else None
+        scoring = {"--examples": examples, "--samples": samples, "--precision": low}
+        _refuse("--likelihood brings figures", scoring)
     options = EvaluationOptions(
         split,
         _EXAMPLES if examples is None else examples,
@@ -99,6 +100,13 @@ def evaluate(
     evaluation = with_optimum(evaluation, fitted)
     outcome = record(fitted, evaluation, typed_command(), parts)
     _give(outcome, fitted, evaluation, results, as_json)
+
+
+def _refuse(why: str, options: Mapping[str, object]) -> None:
+    """Refuse options that were given, since what they ask for is brought along."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InputError(f"{why} of its own; leave out {' and '.join(given)}.")
 
 
 def _give(
