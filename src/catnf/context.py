@@ -144,6 +144,8 @@ class SequenceContext(Context):
         generator: randomness of dropout; `None` where nothing is dropped.
         anchors: means and log-scales of the categories in latent space, `[categories, channels]` each; `None`
             where couplings do not start from them.
+        scores: of the latents under the logistics of all categories, `[batch, elements, categories]`, where
+            they are known already.
         lengths: `[batch]`, of the whole texts, where the elements are their beginning alone.
     """
 
@@ -152,6 +154,7 @@ class SequenceContext(Context):
     prompt: Tensor | None = None
     generator: torch.Generator | None = None
     anchors: tuple[Tensor, Tensor] | None = None  # no tensor of its own: it has no batch
+    scores: Tensor | None = None
     lengths: Tensor | None = None
 
     @classmethod

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from catnf.flows.anchors import Anchors, SymbolReader
 
 
-def test_joint_densities_and_their_derivatives() -> None:
-    z, means, log_scales = (torch.randn(*shape, dtype=torch.float64) for shape in ((2, 3, 4), (5, 4), (5, 4)))
+@pytest.mark.parametrize(
+    ("categories", "channels"),
+    [pytest.param(5, 4, id="few"), pytest.param(5, 200, id="channels"), pytest.param(60_000, 2, id="words")],
+)
+def test_joint_densities_and_their_derivatives(categories: int, channels: int) -> None:
+    shapes = ((2, 3, channels), (categories, channels), (categories, channels))
+    z, means, log_scales = (torch.randn(*shape, dtype=torch.float64) for shape in shapes)
     inputs = [values.requires_grad_() for values in (2.0 * z, 2.0 * means, 0.5 * log_scales)]
     own = Anchors(inputs[1], inputs[2])
     joint, each = own.joint_log_densities(inputs[0]), own.log_densities(inputs[0])
-    assert each.shape == (2, 3, 4, 5)
+    assert each.shape == (2, 3, channels, categories)
     torch.testing.assert_close(joint, each.sum(-2))
     weights = torch.randn_like(joint)
     ours = torch.autograd.grad((joint * weights).sum(), inputs)

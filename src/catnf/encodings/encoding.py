@@ -22,11 +22,14 @@ class Encoded(NamedTuple):
         z: latents `[batch, elements, channels]`, zero at padded elements.
         log_posterior: `log p(x|z)`, `[batch]`.
         log_density: `log q(z|x)`, `[batch]`.
+        scores: `log q(z|k)` of every category `k`, `[batch, elements, categories]`, where the encoding had to
+            compute them and a flow may need them as well.
     """
 
     z: Tensor
     log_posterior: Tensor
     log_density: Tensor
+    scores: Tensor | None = None
 
     @property
     def log_weight(self) -> Tensor:

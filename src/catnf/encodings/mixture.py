@@ -78,12 +78,15 @@ class MixtureEncoding(Encoding):
         return torch.tanh(self.raw_log_scales * self.reach)
 
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
-        parameters = self.rows(torch.cat([self.means, self.log_scales], dim=-1), x)
-        mean, log_scale = parameters.chunk(2, dim=-1)
-        z = mean + noise * log_scale.exp()
-        log_density = (self.noise.log_prob(noise) - log_scale).sum(-1)
+        z, log_density = self.put(x, noise)
         log_posterior = select(self.posterior(z, ctx), x)
         return Encoded(ctx.hide(z), ctx.total(log_posterior), ctx.total(log_density))
+
+    def put(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Latents `z: [batch, elements, channels]` of categories `x`, and `log q(z|x)` of each element."""
+        parameters = self.rows(torch.cat([self.means, self.log_scales], dim=-1), x)
+        mean, log_scale = parameters.chunk(2, dim=-1)
+        return mean + noise * log_scale.exp(), (self.noise.log_prob(noise) - log_scale).sum(-1)
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
         if self.decoder is not None:

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catnf.context import Context
-from catnf.encodings.encoding import Encoding
+from catnf.encodings.encoding import Encoded, Encoding
 from catnf.encodings.mixture import MixtureEncoding
 from catnf.flows.anchors import Anchors
-from catnf.nets.linear import AlignedLinear
+from catnf.nets.linear import AlignedLinear, select
 from catnf.nets.network import Network
 
 
@@ -47,6 +47,7 @@ class WordEncoding(MixtureEncoding):
         vectors: of the words, `[categories, features]`, where they start; they are learned further.
         hidden: width of the decoder's network.
         decoder: what `p(x|z)` is.
+        spread: how many times farther apart than so many words need at least the means start.
     """
 
     log_prior: Tensor
@@ -58,6 +59,7 @@ class WordEncoding(MixtureEncoding):
         vectors: Tensor,
         hidden: int = 512,
         decoder: WordDecoding = "bayes",
+        spread: float = 1.0,
     ) -> None:
         Encoding.__init__(self, len(frequencies), channels)
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
@@ -67,8 +69,8 @@ class WordEncoding(MixtureEncoding):
         with torch.no_grad():
             # Vectors are unit normal at the start, so that the weights carry the spread of the means.
             # The more words there are for the channels, the more room they need.
-            spread = max(4.0 / channels**0.5, len(frequencies) ** (1.0 / channels))
-            self.place.weight[:channels].normal_(std=spread / features**0.5)
+            room = spread * max(4.0 / channels**0.5, len(frequencies) ** (1.0 / channels))
+            self.place.weight[:channels].normal_(std=room / features**0.5)
             self.place.weight[channels:].zero_()
             self.place.bias.zero_()
         self.decoding = decoder
@@ -87,6 +89,14 @@ class WordEncoding(MixtureEncoding):
         """Means and log-scales of all words, `[categories, channels]` each."""
         means, raw = self.place(self.vectors).chunk(2, dim=-1)
         return means, torch.tanh(raw)
+
+    def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
+        if self.decoder is not None:
+            return super().forward(x, noise, ctx)
+        z, log_density = self.put(x, noise)
+        scores = Anchors(*self.placed()).joint_log_densities(z)
+        log_posterior = select(torch.log_softmax(scores + self.log_prior, dim=-1), x)
+        return Encoded(ctx.hide(z), ctx.total(log_posterior), ctx.total(log_density), scores)
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
         if self.decoder is None:

@@ -60,28 +60,60 @@ class _JointLogDensities(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
         ctx.save_for_backward(z, means, log_scales)
-        total = _log_densities(z[..., :1], means[:, 0], log_scales[:, 0])
-        for channel in range(1, z.shape[-1]):
-            total = total + _log_densities(
-                z[..., channel : channel + 1], means[:, channel], log_scales[:, channel]
-            )
-        return total
+        constant = -(log_scales + Logistic.log_scale).sum(-1)
+        pieces = []
+        # In place: new memory would cost as much time as the work itself on a CPU.
+        for piece in _pieces(z, len(means)):
+            total = constant.repeat(len(piece), 1)
+            product = torch.ones_like(total)
+            for channel in range(z.shape[-1]):
+                # log q = -|u| - 2 log(1 + exp(-|u|)) - log s: one logarithm of a product for all channels.
+                away = _standard(piece, means, log_scales, channel)[0].abs_().neg_()
+                total += away
+                product *= away.exp_().add_(1.0)
+                if channel % _SAFE == _SAFE - 1 or channel == z.shape[-1] - 1:
+                    total.sub_(product.log_(), alpha=2.0)
+                    product.fill_(1.0)
+            pieces.append(total)
+        return torch.cat(pieces).view(*z.shape[:-1], len(means))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         z, means, log_scales = ctx.saved_tensors
-        of_z, of_means, of_log_scales = [], [], []
-        every = tuple(range(z.dim() - 1))
-        for channel in range(z.shape[-1]):
-            # With u in units of the logistic's scale s, d log q / du = -tanh(u / 2).
-            inverse = torch.exp(-log_scales[:, channel]) / STANDARD_SCALE
-            u = (z[..., channel : channel + 1] - means[:, channel]) * inverse
-            pull = gradient * torch.tanh(0.5 * u)
-            towards = pull * inverse
-            of_z.append(-towards.sum(-1))
-            of_means.append(towards.sum(every))
-            of_log_scales.append((pull * u - gradient).sum(every))
-        return torch.stack(of_z, -1), torch.stack(of_means, -1), torch.stack(of_log_scales, -1)
+        of_z, of_means, of_log_scales = [], torch.zeros_like(means.T), torch.zeros_like(means.T)
+        for piece, out in zip(_pieces(z, len(means)), _pieces(gradient, len(means)), strict=True):
+            columns, towards, wider = [], [], []
+            for channel in range(z.shape[-1]):
+                # With u in units of the logistic's scale s, d log q / du = -tanh(u / 2).
+                u, inverse = _standard(piece, means, log_scales, channel)
+                pull = (0.5 * u).tanh_().mul_(out)
+                columns.append(-(pull * inverse).sum(-1))
+                towards.append(pull.sum(0) * inverse)
+                wider.append(pull.mul_(u).sub_(out).sum(0))
+            of_z.append(torch.stack(columns, -1))
+            of_means, of_log_scales = of_means + torch.stack(towards), of_log_scales + torch.stack(wider)
+        return torch.cat(of_z).view_as(z), of_means.T, of_log_scales.T
+
+
+_SAFE = 64
+"""Of so many channels a product of numbers up to 2 is far from the largest number."""
+_CACHED = 1 << 17
+"""Numbers that a core works on fastest: its cache holds a few tensors of so many."""
+
+
+def _pieces(values: Tensor, categories: int) -> tuple[Tensor, ...]:
+    """Rows of `values: [..., width]`, so few at once that a processor's cache holds them for all categories.
+
+    A GPU takes all at once.
+    """
+    rows = values.reshape(-1, values.shape[-1])
+    return (rows,) if values.is_cuda else torch.split(rows, max(1, _CACHED // categories))
+
+
+def _standard(z: Tensor, means: Tensor, log_scales: Tensor, channel: int) -> tuple[Tensor, Tensor]:
+    """A channel of `z: [rows, channels]` in units of every category's scale from its mean, and 1 / scale."""
+    inverse = torch.exp(-log_scales[:, channel]) / STANDARD_SCALE
+    return (z[:, channel : channel + 1] - means[:, channel]).mul_(inverse), inverse
 
 
 def _log_densities(z: Tensor, means: Tensor, log_scales: Tensor) -> Tensor:
@@ -108,13 +140,16 @@ class SymbolReader(nn.Module):
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
         self.vectors = nn.Parameter(vectors)
 
-    def forward(self, z: Tensor, anchors: Anchors) -> Tensor:
-        """`z: [batch, elements, channels]` to `[batch, elements, features]`."""
+    def forward(self, z: Tensor, anchors: Anchors, scores: Tensor | None = None) -> Tensor:
+        """`z: [batch, elements, channels]` to `[batch, elements, features]`; `scores` of it, where known."""
         with torch.no_grad():
-            x = (anchors.joint_log_densities(z) + self.log_prior).argmax(-1)
+            known = anchors.joint_log_densities(z) if scores is None else scores
+            x = (known + self.log_prior).argmax(-1)
         return lookup(self.vectors, x)
 
 
-def read(z: Tensor, anchors: Anchors | None, reader: nn.Module | None) -> Tensor:
+def read(
+    z: Tensor, anchors: Anchors | None, reader: nn.Module | None, scores: Tensor | None = None
+) -> Tensor:
     """What a network over time gets to see of latents `z`, with a reader or without."""
-    return z if reader is None or anchors is None else reader(z, anchors)
+    return z if reader is None or anchors is None else reader(z, anchors, scores)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -28,10 +29,10 @@ class CategoryDensity(nn.Module):
         super().__init__()
         self.weights = weights
 
-    def forward(self, z: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> Tensor:
-        """`log p(z)` of latents `z: [batch, elements, channels]`, summed over elements: `[batch]`."""
-        weights = torch.log_softmax(self.weights(h).to(z.dtype), dim=-1)
-        return ctx.total(torch.logsumexp(weights + anchors.joint_log_densities(z), dim=-1))
+    def forward(self, scores: Tensor, h: Tensor, ctx: Context) -> Tensor:
+        """`log p(z)`, summed over elements: `[batch]`, with `scores: [batch, elements, categories]` of it."""
+        weights = torch.log_softmax(self.weights(h).to(scores.dtype), dim=-1)
+        return ctx.total(torch.logsumexp(weights + scores, dim=-1))
 
 
 class CategoryMixture(Transform):
@@ -57,7 +58,9 @@ class CategoryMixture(Transform):
 
     def log_density(self, z: Tensor, ctx: Context, base: Logistic) -> Tensor:
         own, anchors = _anchored(ctx)
-        out: Tensor = self.density(z, self._states(z, own, anchors), own.bare(), anchors)
+        if own.scores is None:
+            own = replace(own, scores=anchors.joint_log_densities(z))
+        out: Tensor = self.density(own.scores, self._states(z, own, anchors), own.bare())
         return out
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
@@ -83,7 +86,7 @@ class CategoryMixture(Transform):
         return z  # nothing here depends on data, and what it makes of latents is expensive
 
     def _states(self, z: Tensor, ctx: SequenceContext, anchors: Anchors) -> Tensor:
-        states: Tensor = self.network(read(z, anchors, self.reader), ctx)
+        states: Tensor = self.network(read(z, anchors, self.reader, ctx.scores), ctx)
         return states
 
     def _restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> Tensor:

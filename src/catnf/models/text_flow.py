@@ -81,7 +81,7 @@ class TextFlow(TextModel, CategoricalFlow):
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         own = self.prepare(ctx, generator)
         encoded = self.encoding.encode(own.hide(x).long(), own.bare(), generator)
-        log_flow = self.flow.log_density(encoded.z, own, self.base)
+        log_flow = self.flow.log_density(encoded.z, replace(own, scores=encoded.scores), self.base)
         return Bound(log_flow + encoded.log_weight, encoded.log_posterior)
 
     @torch.no_grad()

@@ -182,9 +182,9 @@ def _encoding(config: TextModelConfig, frequencies: torch.Tensor, vectors: Tenso
         encoder = BidirectionalLSTM(config.features, 2 * channels, hidden)
         decoder = BidirectionalLSTM(channels, categories, hidden)
         return JointEncoding(categories, channels, encoder, decoder, config.features, config.reach)
-    if categories > _TABLE_LIMIT:
-        words = start_vectors(vectors, categories, config.features)
-        return WordEncoding(frequencies, channels, words, hidden, config.decoder)
     # A flow that starts from the symbols' places need not keep them close; misread symbols only slow it down.
     spread = config.spread if config.kind == "text-flow" and config.anchored else 1.0
+    if categories > _TABLE_LIMIT:
+        words = start_vectors(vectors, categories, config.features)
+        return WordEncoding(frequencies, channels, words, hidden, config.decoder, spread)
     return MixtureEncoding(frequencies, channels, reach=config.reach, spread=spread)
