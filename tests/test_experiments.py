@@ -32,6 +32,14 @@ def test_models_of_something_else_are_refused(kind: str) -> None:
         experiment.make_model(experiment.make_task(), seed=0)
 
 
+def test_models_of_sets_are_refused_elsewhere() -> None:
+    experiment = load_experiment("text/text8/mixture", ["model={kind: mixture}"])
+    with pytest.raises(
+        InputError, match=r"Model mixture is for sets, but text/text8 has none; choose another"
+    ):
+        experiment.make_model(experiment.make_task(), seed=0)
+
+
 def test_those_of_molecules() -> None:
     names = (
         "moses/graphcnf",

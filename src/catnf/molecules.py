@@ -20,11 +20,11 @@ from torch import Tensor
 
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, load
+from catnf.processes import map_chunks
 from catnf.sampling import SamplingOptions, draw_piece, drawing_model, molecule_task, most_at_once
 from catnf.tasks.molecules.archive import MoleculeArchive
 from catnf.tasks.molecules.chemistry import largest_fragment, loose_smiles, strict_smiles
 from catnf.tasks.molecules.data import Molecules, Tables
-from catnf.tasks.molecules.parallel import map_chunks
 from catnf.tasks.molecules.vocabulary import MolecularGraph, Vocabulary
 
 DEFAULT_MODEL = "molecules/zinc250k/growth-small"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from catnf.errors import InputError, StorageError
+from catnf.processes import in_processes
 from catnf.storage import make_folder
 from catnf.tasks.coloring.archive import Archive, fingerprint, load_archives, save_archives
 from catnf.tasks.coloring.graphs import GraphSettings, make_example, solver_version
@@ -120,7 +119,8 @@ def make_dataset(
             missing.append(piece)
         else:
             progress(len(done))
-    _make_pieces(missing, workers, progress)
+    for count in in_processes(Piece.make, missing, workers):
+        progress(count)
     splits = {}
     for split, name in enumerate(SPLITS):
         loaded = [piece.load() for piece in pieces if piece.split == split]
@@ -141,20 +141,3 @@ def _finished(path: Path, plan: DataPlan) -> str | None:
         return None
     same = header.get("plan") == json.loads(json.dumps(asdict(plan)))
     return str(header.get("fingerprint")) if same else None
-
-
-def _make_pieces(pieces: list[Piece], workers: int, progress: Callable[[int], None]) -> None:
-    if workers == 1 or len(pieces) < 2:
-        for piece in pieces:
-            progress(piece.make())
-        return
-    # Fresh processes: forks of one that has used torch may hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(pieces)), context) as pool:
-        futures = [pool.submit(piece.make) for piece in pieces]
-        try:
-            for future in as_completed(futures):
-                progress(future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catnf.errors import InputError
+from catnf.processes import map_chunks
 from catnf.tasks.molecules.chemistry import quiet, rdkit, read_smiles
 from catnf.tasks.molecules.kept import Arrays, pack_counts, unpack_counts
-from catnf.tasks.molecules.parallel import map_chunks
 from catnf.tasks.molecules.vocabulary import BONDS, Vocabulary
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from catnf.errors import MissingDependencyError
+from catnf.processes import map_chunks
 from catnf.tasks.molecules.chemistry import quiet, rdkit, read_smiles
-from catnf.tasks.molecules.parallel import map_chunks
 
 ELEMENTS = frozenset({"C", "N", "S", "O", "F", "Cl", "Br", "H"})
 LARGEST_RING = 7

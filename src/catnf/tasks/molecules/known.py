@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from catnf.processes import map_chunks
 from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
 from catnf.tasks.molecules.kept import Arrays, kept, package_version
 from catnf.tasks.molecules.metrics import hash_smiles, valid_smiles
-from catnf.tasks.molecules.parallel import map_chunks
 from catnf.tasks.molecules.vocabulary import Vocabulary
 
 _AT_ONCE = 2000  # molecules of a piece

@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from catnf.processes import map_chunks
 from catnf.tasks.molecules.chemistry import gdss_smiles, gdss_valid, largest_fragment, strict_smiles
-from catnf.tasks.molecules.parallel import map_chunks
 from catnf.tasks.molecules.vocabulary import MolecularGraph, Vocabulary
 from catnf.tasks.task import Measurement
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catnf.errors import InputError, StorageError
+from catnf.processes import in_processes
 from catnf.storage import make_folder, write_text
 from catnf.tasks.cores import available_cores
 from catnf.tasks.molecules.archive import PADDING, MoleculeArchive, MoleculeData
-from catnf.tasks.molecules.parallel import in_processes
 from catnf.tasks.molecules.smiles import (
     Examination,
     Refusal,

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from catnf.errors import InputError
+from catnf.processes import map_chunks
 from catnf.tasks.molecules.chemistry import quiet, rdkit, read_smiles
 from catnf.tasks.molecules.kept import Arrays, pack_counts, unpack_counts
-from catnf.tasks.molecules.parallel import map_chunks
 
 _BITS, _RADIUS = 1024, 2  # of the Morgan fingerprints
 _FEWEST_RINGS = 2  # of a scaffold that counts

@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from catnf.context import SetContext
 from catnf.encodings import (
     DequantizationEncoding,
     Encoding,
@@ -55,7 +56,10 @@ class SetModelConfig:
 
     def make(self, task: Task) -> Model:
         """A freshly initialized model for `task`."""
-        return build_set_model(self, task.frequencies(), task.sample_context(1).elements)
+        ctx = task.sample_context(1)
+        if not isinstance(ctx, SetContext):
+            raise InputError(f"Model {self.kind} is for sets, but {task.name} has none; choose another kind.")
+        return build_set_model(self, task.frequencies(), ctx.elements)
 
 
 def build_set_model(config: SetModelConfig, frequencies: torch.Tensor, elements: int) -> Model:

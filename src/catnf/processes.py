@@ -1,4 +1,4 @@
-"""Work on lists of molecules in several processes."""
+"""Work on many items in several processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catnf.errors import InputError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_CHUNK = 2000  # molecules that a process gets at once: a fraction of a second of work
+_CHUNK = 2000  # items, such as molecules, that a process gets at once: a fraction of a second of work
 
 
 def map_chunks(

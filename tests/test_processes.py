@@ -7,7 +7,7 @@ import os
 import pytest
 
 from catnf.errors import InputError
-from catnf.tasks.molecules.parallel import in_processes, map_chunks
+from catnf.processes import in_processes, map_chunks
 
 
 def test_results_come_in_order_whatever_the_number_of_workers() -> None:
