@@ -67,8 +67,8 @@ class Section:
     body: str
 
 
-def document(title: str, intro: Iterable[str], sections: Sequence[Section]) -> str:
-    """A whole page; `intro` are paragraphs of plain text."""
+def document(title: str, intro: Iterable[str], sections: Sequence[Section], style: str = "") -> str:
+    """A whole page; `intro` are paragraphs of plain text, `style` is what its parts need of their own."""
     links = "".join(f'<a href="#{one.name}">{html.escape(one.title)}</a>' for one in sections)
     body = "\n".join(
         f'<section id="{one.name}"><h2>{html.escape(one.title)}</h2>\n{one.body}\n</section>'
@@ -78,7 +78,7 @@ def document(title: str, intro: Iterable[str], sections: Sequence[Section]) -> s
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title>
-<style>{STYLE}</style></head>
+<style>{STYLE}{style}</style></head>
 <body><main>
 <header><h1>{html.escape(title)}</h1>
 {paragraphs(*intro)}
@@ -100,16 +100,20 @@ def table(grid: Grid, heading: bool = True) -> str:
     return f"{title}{grid.html()}{notes}"
 
 
-def picture(image: Path, alt: str, caption: str = "", wide: bool = False) -> str:
+def picture(image: Path | bytes, alt: str, caption: str = "", wide: bool = False) -> str:
     """A PNG inside the page; a `wide` one keeps its size on a phone and scrolls instead."""
-    data = base64.b64encode(image.read_bytes()).decode()
-    text = html.escape(alt, quote=True)
-    shown = f'<img alt="{text}" src="data:image/png;base64,{data}">'
+    shown, text = inline(image, alt), html.escape(alt, quote=True)
     if wide:
         shown = f'<div class="scroll" tabindex="0" role="region" aria-label="{text}">{shown}</div>'
     below = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     kind = ' class="wide"' if wide else ""
     return f"<figure{kind}>{shown}{below}</figure>"
+
+
+def inline(image: Path | bytes, alt: str) -> str:
+    """A PNG as an image that needs no file."""
+    data = base64.b64encode(image if isinstance(image, bytes) else image.read_bytes()).decode()
+    return f'<img alt="{html.escape(alt, quote=True)}" src="data:image/png;base64,{data}">'
 
 
 def tables_page(title: str, source: str, grids: Sequence[Grid]) -> str:

@@ -2,74 +2,54 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from catnf.reporting.grid import Grid
+from catnf.reporting.page import Section, document, inline, paragraphs, picture, table
 from catnf.tabular.report import Report
 
 _MOST_COLUMNS = 40  # that are drawn
 _MOST_BARS = 12
 _LONGEST = 18  # characters of a label below a bar
 _REAL, _SYNTHETIC = "#4477aa", "#ee6677"  # told apart by people who do not see all colors
-_STYLE = f"""*{{box-sizing:border-box}}
-body{{font:16px/1.5 system-ui,sans-serif;color:#222;background:#fff}}
-body{{max-width:64rem;margin:2rem auto;padding:0 1rem}}
-h1{{font-size:1.6rem;line-height:1.25;overflow-wrap:anywhere}}
-table{{border-collapse:collapse}}
-td,th{{border:1px solid #bbb;padding:.3rem .7rem;text-align:left;vertical-align:top;overflow-wrap:break-word}}
-img{{display:block;width:100%;height:auto}}
-.scroll{{overflow-x:auto;margin:1rem 0}}
-.grid{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(17rem,100%),1fr));gap:1rem}}
-.pairs img{{width:auto;max-width:none}}
-.key{{display:inline-block;width:.9em;height:.9em;margin:0 .3em 0 .8em;vertical-align:-.1em}}
-.real{{margin-left:0;background:{_REAL}}}.synthetic{{background:{_SYNTHETIC}}}
-@media(max-width:30rem){{td,th{{padding:.25rem .4rem}}body{{margin-top:1rem}}}}"""
+_STYLE = f"""
+.grid {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(17rem, 100%), 1fr)); gap: 1rem }}
+.grid img {{ display: block; width: 100%; height: auto }}
+#figures tbody > * > * {{ white-space: normal; min-width: 5.5rem }}
+.key {{ display: inline-block; width: .9em; height: .9em; margin: 0 .3em 0 .8em; vertical-align: -.1em }}
+.real {{ margin-left: 0; background: {_REAL} }}
+.synthetic {{ background: {_SYNTHETIC} }}
+"""
 
 
 def report_page(report: Report, real: Any, synthetic: Any, kinds: Mapping[str, str], title: str) -> str:
     """A page about `report` with pictures of columns and pairs, for wide screens and narrow ones."""
     modelled = [name for name, kind in kinds.items() if kind != "constant"]
     drawn = modelled[:_MOST_COLUMNS]
+    left_out = paragraphs(f"The first {len(drawn)} of {len(modelled)}.") if len(drawn) < len(modelled) else ""
+    figures = table(Grid(("figure", "value", "how to read it"), _figures(report)))
     pictures = "".join(
-        f'<img alt="{html.escape(name)}: real and synthetic rows" '
-        f'src="{_column(real[name], synthetic[name], kinds[name], name)}">'
+        inline(_column(real[name], synthetic[name], kinds[name], name), f"{name}: real and synthetic rows")
         for name in drawn
     )
-    left_out = f"<p>The first {len(drawn)} of {len(modelled)}.</p>" if len(drawn) < len(modelled) else ""
-    worst = sorted(report.pairs.items(), key=lambda item: item[1])[:10]
-    pairs = ""
+    key = '<p><span class="key real"></span>real<span class="key synthetic"></span>synthetic</p>'
+    sections = [
+        Section("figures", "Figures", figures),
+        Section("columns", "Columns", f'{key}{left_out}<div class="grid">{pictures}</div>'),
+    ]
     if report.pairs:
-        pairs = (
-            f'<h2>Pairs</h2>{left_out}<div class="scroll pairs">'
-            f'<img alt="similarity of pairs of columns" src="{_pairs(report, drawn)}"></div>'
-            "<p>The pairs that differ most:</p>"
-            + _table(
-                ("column", "column", "similarity"),
-                [(one, two, f"{value:.3f}") for (one, two), value in worst],
-            )
-        )
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body><h1>{html.escape(title)}</h1>"
-        f"<p>{report.rows['synthetic']:,} synthetic rows beside {report.rows['real']:,} real ones.</p>"
-        f"{_table(('figure', 'value', 'how to read it'), _figures(report))}"
-        '<h2>Columns</h2><p><span class="key real"></span>real'
-        '<span class="key synthetic"></span>synthetic</p>'
-        f'{left_out}<div class="grid">{pictures}</div>{pairs}</body></html>\n'
-    )
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>" for cells in rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        worst = sorted(report.pairs.items(), key=lambda item: item[1])[:10]
+        rows = [(one, two, f"{value:.3f}") for (one, two), value in worst]
+        differing = Grid(("column", "column", "similarity"), rows, "The pairs that differ most")
+        image = picture(_pairs(report, drawn), "similarity of pairs of columns", wide=True)
+        sections.append(Section("pairs", "Pairs", f"{left_out}{image}{table(differing)}"))
+    counted = f"{report.rows['synthetic']:,} synthetic rows beside {report.rows['real']:,} real ones."
+    return document(title, [counted], sections, _STYLE)
 
 
 def _figures(report: Report) -> list[tuple[str, str, str]]:
@@ -98,7 +78,7 @@ def _figures(report: Report) -> list[tuple[str, str, str]]:
     return out
 
 
-def _column(real: Any, synthetic: Any, kind: str, name: str) -> str:
+def _column(real: Any, synthetic: Any, kind: str, name: str) -> bytes:
     figure = Figure(figsize=(4.0, 2.7), layout="constrained")
     axis = figure.subplots()
     if kind == "categorical":
@@ -119,10 +99,10 @@ def _column(real: Any, synthetic: Any, kind: str, name: str) -> str:
         axis.set_ylabel("density", fontsize=8)
     axis.set_title(name, fontsize=10, parse_math=False)
     axis.tick_params(labelsize=8)
-    return _inline(figure)
+    return _png(figure)
 
 
-def _pairs(report: Report, names: list[str]) -> str:
+def _pairs(report: Report, names: list[str]) -> bytes:
     grid = np.full((len(names), len(names)), np.nan)
     for (one, two), value in report.pairs.items():
         if one in names and two in names:
@@ -135,10 +115,10 @@ def _pairs(report: Report, names: list[str]) -> str:
     axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8, parse_math=False)
     axis.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
     figure.colorbar(image, ax=axis, label="similarity, 1 is best")
-    return _inline(figure)
+    return _png(figure)
 
 
-def _inline(figure: Figure) -> str:
+def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=96)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return buffer.getvalue()
