@@ -25,6 +25,7 @@ SMALL = (
     "name=a small flow on sets of 6",
     "task.size=6",
     "model.channels=2",  # two channels can be drawn
+    "model.layers=4",
     "model.hidden=64",
     "model.heads=2",
     "model.blocks=1",
@@ -39,7 +40,7 @@ MOLECULES = 128
 
 
 def run_demo(output: Path, seconds: float) -> Path:
-    """Run the tour, writing into `output`; training stops after `seconds` at the latest."""
+    """Run the tour, writing into `output`; training takes `seconds` at most."""
     console = Console(stderr=True)
     experiment = load_experiment(BUNDLED, SMALL)
     task = experiment.make_task()
@@ -48,7 +49,7 @@ def run_demo(output: Path, seconds: float) -> Path:
         f"once, so that no model can need fewer than log2(6!)/6 = {task.optimum:.4f} bits per variable."
     )
     run = output / "run"
-    train(experiment, RunOptions(run, device="cpu", max_time=seconds, restart=True))
+    train(experiment, RunOptions(run, device="cpu", budget=seconds, restart=True))
     fitted = load(run)
     measured = evaluate(fitted, EvaluationOptions(examples=256, samples=50, generated=1000))
     bits, best = measured.metrics["bits_per_variable"], measured.metrics["optimum"]

@@ -248,7 +248,7 @@ def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the page.")] = Path(
         "demo-output"
     ),
-    seconds: Annotated[float, typer.Option(help="Time to train.")] = 75.0,
+    seconds: Annotated[float, typer.Option(help="Time to train.")] = 60.0,
 ) -> None:
     """Train a small flow, compare it with the exact optimum, sample, and write the report."""
     from catnf.demo import run_demo
