@@ -10,6 +10,18 @@ from catnf.nets.linear import ALIGNMENT, AlignedLinear
 from catnf.nets.network import Network
 
 
+_WIDE = 256
+"""Numbers of a state of which a prediction is a plain sum; of more it is a smaller one."""
+
+
+def _share(hidden: int) -> float:
+    """What states of this width are multiplied by, so that predictions from wide ones learn as fast.
+
+    Optimizers move every weight of a prediction by about the same: the more there are, the more adds up.
+    """
+    return min(1.0, _WIDE / hidden)
+
+
 class CategoryWeights(Network):
     """From the state of a text `[..., hidden]` to log-weights of the categories `[..., categories]`.
 
@@ -20,13 +32,14 @@ class CategoryWeights(Network):
 
     def __init__(self, hidden: int, frequencies: Tensor) -> None:
         super().__init__()
+        self.share = _share(hidden)
         self.output = AlignedLinear(hidden, len(frequencies))
-        nn.init.normal_(self.output.weight, std=1e-2)
+        nn.init.normal_(self.output.weight, std=1e-2 / self.share)
         with torch.no_grad():
             self.output.bias.copy_(frequencies.clamp(min=1e-6).log())
 
     def forward(self, h: Tensor) -> Tensor:
-        out: Tensor = self.output(h.to(self.output.weight.dtype))
+        out: Tensor = self.output(self.share * h.to(self.output.weight.dtype))
         return out
 
 
@@ -48,6 +61,7 @@ class ChannelHeads(Network):
     def __init__(self, channels: int, hidden: int, outputs: int, width: int = 256) -> None:
         super().__init__()
         self.channels, self.outputs, self.width = channels, outputs, width
+        self.share = _share(hidden)
         self.padded = -(-outputs // ALIGNMENT) * ALIGNMENT  # of which the last ones mean nothing
         rows = -(-3 * channels // ALIGNMENT) * ALIGNMENT
         self.state = nn.Linear(hidden, channels * width)
@@ -56,7 +70,7 @@ class ChannelHeads(Network):
         self.seen_skip = nn.Parameter(torch.zeros(rows, channels, self.padded))
         # A small start keeps the coupling near the identity.
         self.output = nn.Parameter(torch.randn(channels, width, self.padded) * 1e-2)
-        nn.init.normal_(self.skip.weight, std=1e-2 / hidden**0.5)
+        nn.init.normal_(self.skip.weight, std=1e-2 / (self.share * hidden**0.5))
         nn.init.zeros_(self.skip.bias)
         source = torch.arange(rows) % channels  # the channel that a row comes from
         before = source.unsqueeze(1) < torch.arange(channels)
@@ -80,7 +94,7 @@ class ChannelHeads(Network):
         """What depends on `h` alone, of all channels: `[batch, elements, channels, width or outputs]`."""
         h = h.to(self.seen.dtype)
         state = self.state(h).unflatten(-1, (self.channels, self.width))
-        return state, self.skip(h).unflatten(-1, (self.channels, self.padded))
+        return state, self.skip(self.share * h).unflatten(-1, (self.channels, self.padded))
 
     def channel(self, z: Tensor, projected: tuple[Tensor, Tensor], channel: int) -> Tensor:
         """Predictions `[batch, elements, outputs]` for one channel; of `z` only those before it are read."""
