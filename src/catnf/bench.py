@@ -13,6 +13,8 @@ import torch
 
 from catnf.errors import InputError
 from catnf.experiments import Experiment
+from catnf.models import Model
+from catnf.tasks.task import Task
 from catnf.training.step import TrainingStep, capture
 
 
@@ -57,10 +59,18 @@ def bench(
         step()
     with _locked(turn):
         results = {"train_step_ms": _median(step, device, repeats)}
-    if on_gpu:
-        results["train_memory_gb"] = torch.cuda.max_memory_reserved(device) / 1e9
-    if step_only:
-        return results
+        if on_gpu:
+            results["train_memory_gb"] = torch.cuda.max_memory_reserved(device) / 1e9
+        if not step_only:
+            results |= _measure_use(model, task, batch, generator, repeats)
+    return results
+
+
+def _measure_use(
+    model: Model, task: Task, batch: int, generator: torch.Generator, repeats: int
+) -> dict[str, float]:
+    """Median milliseconds of the likelihood and of sampling."""
+    device, results = generator.device, {}
     x, ctx = task.batch(batch, generator)
     context = task.sample_context(batch, device)
 
@@ -72,9 +82,8 @@ def bench(
 
     with torch.no_grad():
         for name, work in (("log_prob_ms", score), ("sample_ms", draw)):
-            ready = capture(work, generator) if on_gpu else work
-            with _locked(turn):
-                results[name] = _median(ready, device, repeats)
+            ready = capture(work, generator) if device.type == "cuda" else work
+            results[name] = _median(ready, device, repeats)
     return results
 
 

@@ -41,13 +41,11 @@ class Written(NamedTuple):
 
     Attributes:
         texts: the strings.
-        metrics: shares that describe them, see `Text.sample_metrics`.
         lowered: characters of the prompt that were taken in lower case.
         unknown: characters or words of the prompt that the model does not know.
     """
 
     texts: list[str]
-    metrics: dict[str, float]
     lowered: Counter[str]
     unknown: Counter[str]
 
@@ -70,9 +68,7 @@ def write_texts(fitted: FittedModel, options: TextOptions) -> Written:
         prompt = torch.from_numpy(coded.codes.astype("int64"))
     ctx = _context(fitted, task, options, prompt)
     drawn = fitted.sample(options.count, options.seed, options.temperature, ctx=ctx)
-    return Written(
-        task.texts(drawn, ctx.to("cpu")), task.sample_metrics(drawn, ctx.to("cpu")), lowered, unknown
-    )
+    return Written(task.texts(drawn, ctx.to("cpu")), lowered, unknown)
 
 
 def sample_texts(

@@ -140,13 +140,12 @@ def print_texts(fitted: FittedModel, options: TextOptions, output: Path | None, 
         lines = [text.replace("\\", "\\\\").replace("\n", "\\n") for text in texts]
         write_text(output, "\n".join(lines) + "\n")
     if as_json:
-        told: dict[str, object] = {"n": len(texts), "metrics": written.metrics, "seconds": round(seconds, 3)}
+        told: dict[str, object] = {"n": len(texts), "seconds": round(seconds, 3)}
         print(json.dumps(told | ({"output": str(output)} if output else {"samples": texts})))
         return
     if output is None:
         print("\n\n".join(texts) if any("\n" in text for text in texts) else "\n".join(texts))
-    shares = "".join(f", {key} {value:.4f}" for key, value in written.metrics.items())
-    messages.print(f"{len(texts):,} texts in {seconds:.1f} s{shares}")
+    messages.print(f"{len(texts):,} texts in {seconds:.1f} s")
 
 
 def _tell(summary: Summary, path: Path, seconds: float) -> None:

@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from catnf.nets.linear import ALIGNMENT, AlignedLinear
 from catnf.nets.network import Network
 
-
 _WIDE = 256
 """Numbers of a state of which a prediction is a plain sum; of more it is a smaller one."""
 
