@@ -102,7 +102,8 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
     ctx = fitted.task.evaluation_context(options.split, options.examples)
     at_once = max(1, _pairs_at_once(fitted, options) // ctx.elements**2)
     nats = scorer.log_prob(x, options.samples, options.seed, at_once, ctx)
-    single = nats if fitted.model.exact else scorer.log_prob(x, 1, options.seed, at_once, ctx)
+    alike = fitted.model.exact or options.samples == 1
+    single = nats if alike else scorer.log_prob(x, 1, options.seed, at_once, ctx)
     elements = ctx.counts(nats)
     per_unit, bound, back = likelihood_names(fitted)
     metrics: dict[str, float] = {}
