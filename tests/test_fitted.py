@@ -18,6 +18,7 @@ from catnf.pairs import pair_count
 from catnf.storage import load_tensors, save_tensors
 from catnf.tasks.coloring import GraphColoring
 from catnf.tasks.molecules import Molecules
+from catnf.tasks.text import Text
 from catnf.training.run import RunOptions, train
 
 SIZES = ("task.size=4", "model.hidden=16", "model.heads=2", "model.blocks=1", "model.layers=2")
@@ -105,6 +106,8 @@ def test_bundled_models_load() -> None:
         elif isinstance(model.task, Molecules):
             nodes = model.task.nodes
             assert model.sample(2, seed=0).shape == (2, nodes + pair_count(nodes))
+        elif isinstance(model.task, Text):
+            assert model.sample(2, seed=0).shape == (2, model.task.window)
         else:
             assert model.sample(2, seed=0).shape == (2, model.task.size)
 

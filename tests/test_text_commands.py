@@ -15,6 +15,7 @@ from catnf.errors import InputError
 from catnf.evaluation import EvaluationOptions, evaluate_likelihood
 from catnf.fitted import load
 from catnf.storage import load_tensors
+from catnf.text import DEFAULT_MODEL
 
 SMALL = [
     *("task.window=16", "model.hidden=16", "model.blocks=1", "model.width=8", "model.encoder_hidden=8"),
@@ -127,6 +128,25 @@ def test_saved_and_loaded(run_catnf: Run, story: Path, tmp_path: Path) -> None:
     x = one.task.evaluation("test", 2)
     assert one.log_prob(x, 2, seed=1).tolist() == two.log_prob(x, 2, seed=1).tolist()
     assert one.sample(2, seed=1).tolist() == two.sample(2, seed=1).tolist()
+
+
+def test_the_bundled_model_knows_english(run_catnf: Run) -> None:
+    """Its likelihoods must not change with the code."""
+    fitted = load(DEFAULT_MODEL)
+
+    def bits(text: str) -> float:
+        codes = torch.from_numpy(fitted.task.vocabulary.encode(text).codes).long().unsqueeze(0)
+        return float(-fitted.log_prob(codes, samples=4, seed=0)) / math.log(2) / len(text)
+
+    text = (
+        "the history of the roman empire is divided into several periods each of them named after an emperor"
+    )
+    assert bits(text) == pytest.approx(0.993, abs=0.01)
+    assert bits(text[::-1]) > 4
+    written = run_catnf("sample", DEFAULT_MODEL, "--prompt", "The History of", "--length", 30, "-n", 2)
+    assert written.code == 0
+    assert [line[:14] for line in written.out.splitlines()] == ["the history of"] * 2
+    assert "Taken in lower case: 'H' (1), 'T' (1)." in written.err
 
 
 def test_texts_in_python(run_catnf: Run, story: Path) -> None:

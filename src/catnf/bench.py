@@ -57,34 +57,33 @@ def bench(
     )
     for _ in range(5):  # a few steps from the start, so that nothing is at its special initial value
         step()
+    memory = {"train_memory_gb": torch.cuda.max_memory_reserved(device) / 1e9} if on_gpu else {}
+    works: dict[str, Callable[[], object]] = {"train_step_ms": step}
+    if not step_only:
+        works |= _uses(model, task, batch, generator)
     with _locked(turn):
-        results = {"train_step_ms": _median(step, device, repeats)}
-        if on_gpu:
-            results["train_memory_gb"] = torch.cuda.max_memory_reserved(device) / 1e9
-        if not step_only:
-            results |= _measure_use(model, task, batch, generator, repeats)
-    return results
+        return {name: _median(work, device, repeats) for name, work in works.items()} | memory
 
 
-def _measure_use(
-    model: Model, task: Task, batch: int, generator: torch.Generator, repeats: int
-) -> dict[str, float]:
-    """Median milliseconds of the likelihood and of sampling."""
-    device, results = generator.device, {}
+def _uses(
+    model: Model, task: Task, batch: int, generator: torch.Generator
+) -> dict[str, Callable[[], object]]:
+    """The likelihood and sampling of `batch` examples, compiled and ready to be timed."""
+    device = generator.device
     x, ctx = task.batch(batch, generator)
     context = task.sample_context(batch, device)
 
+    @torch.no_grad()
     def score() -> None:
         model.likelihood(x, ctx, generator)
 
+    @torch.no_grad()
     def draw() -> None:
         model.draw(context, generator)
 
-    with torch.no_grad():
-        for name, work in (("log_prob_ms", score), ("sample_ms", draw)):
-            ready = capture(work, generator) if device.type == "cuda" else work
-            results[name] = _median(ready, device, repeats)
-    return results
+    if device.type != "cuda":
+        return {"log_prob_ms": score, "sample_ms": draw}
+    return {"log_prob_ms": capture(score, generator), "sample_ms": capture(draw, generator)}
 
 
 @contextmanager

@@ -59,8 +59,9 @@ def run_demo(output: Path, seconds: float) -> Path:
     )
     samples = _bundled_samples(console)
     molecules = _molecules(console)
+    _text(console)
     console.print(
-        "[bold]4. Writing[/] every table of the project, with pictures of what models learn and draw:"
+        "[bold]5. Reporting[/] every table of the project, with pictures of what models learn and draw:"
     )
     page = output / "report.html"
     first = _section(fitted, measured, run / "loss.png", samples)
@@ -68,7 +69,7 @@ def run_demo(output: Path, seconds: float) -> Path:
     left_out = write_report(page, options, lambda text: console.print(f"   {text}"))
     for sentence in left_out:
         console.print(f"   Left out. {sentence}", markup=False)
-    console.print(f"[bold]5. Look[/] at {escape(str(page.resolve()))}", soft_wrap=True)
+    console.print(f"[bold]6. Look[/] at {escape(str(page.resolve()))}", soft_wrap=True)
     return page
 
 
@@ -101,6 +102,13 @@ def _molecules(console: Console) -> list[SampledMolecule]:
         f"are valid, for instance\n   {escape(example)}"
     )
     return drawn
+
+
+def _text(console: Console) -> None:
+    from catnf.text import DEFAULT_MODEL, sample_texts
+
+    (text,) = sample_texts(1, prompt="the history of", length=160, seed=0)
+    console.print(f"[bold]4. Continuing[/] a text with the bundled {DEFAULT_MODEL}:\n   {text}")
 
 
 def _section(fitted: FittedModel, measured: Evaluation, curve: Path, samples: list[list[int]]) -> Section:

@@ -15,6 +15,8 @@ from catnf.errors import InputError
 from catnf.fitted import FittedModel, load
 from catnf.tasks.text import Text
 
+DEFAULT_MODEL = "text/text8/mixture"
+"""A bundled model: encyclopedia articles in 26 letters and spaces, digits spelled out."""
 LONGEST = 100_000
 """Symbols of a text that is written."""
 
@@ -73,7 +75,7 @@ def write_texts(fitted: FittedModel, options: TextOptions) -> Written:
 
 def sample_texts(
     count: int,
-    model: FittedModel | str | Path,
+    model: FittedModel | str | Path = DEFAULT_MODEL,
     prompt: str | None = None,
     length: int | None = None,
     temperature: float = 1.0,
@@ -83,7 +85,7 @@ def sample_texts(
 
     Args:
         count: how many.
-        model: of texts.
+        model: of texts; by default the bundled one.
         prompt: what every text starts with; what the model does not know becomes its unknown symbol.
         length: symbols of a text, the prompt's among them.
         temperature: 1 is the model itself.

@@ -28,6 +28,7 @@ ALWAYS = {
     "molecules",
     "distributions",
     "text",
+    "texts",
     "credit",
     "tools",
     "speed",

@@ -36,7 +36,7 @@ def serving(*options: object) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Of a studio without a model of texts."""
+    """Of a studio with the bundled models."""
     with serving() as found:
         yield found
 
@@ -116,9 +116,10 @@ def test_molecules_and_look(
     assert browser.execute_script("return document.images.length") == 12
     assert browser.execute_script("return document.scrollingElement.scrollWidth <= innerWidth")
     assert browser.execute_script(lowest_contrast) >= 4.5
-    absent = browser.execute_script("return document.querySelector('#text .absent').textContent")
-    assert "catnf studio --text runs/text" in absent
-    assert browser.execute_script("return document.querySelector('#text form').hidden")
+    press(browser, "#text [type=submit]")
+    assert finished(browser, "text") == "Taken in lower case: T."
+    quote = browser.execute_script("return document.querySelector('#text blockquote').textContent")
+    assert quote.startswith("the history of")
     small = (
         "return [...document.querySelectorAll('button')].filter(b => b.offsetParent && b.offsetHeight < 40)"
     )

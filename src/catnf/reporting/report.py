@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from catnf import __version__
 from catnf.coloring import DEFAULT_MODEL as COLORING
 from catnf.errors import CatnfError, InputError
-from catnf.fitted import bundled_names, load
+from catnf.fitted import load
 from catnf.provenance import hardware, revision
 from catnf.reference import Paper, Results, load_paper
 from catnf.reporting.curves import draw_curves
@@ -192,14 +192,11 @@ def _distributions(folder: Path, results: Results) -> Section:
 
 
 def _texts() -> Section:
-    from catnf.text import sample_texts
+    from catnf.text import DEFAULT_MODEL, sample_texts
 
-    names = [name for name in bundled_names() if name.startswith("text/")]
-    if not names:
-        raise InputError("No model of texts is bundled.")
-    parts = []
-    for name in names:
-        written = sample_texts(3, name, seed=0)
-        texts = "".join(f"<blockquote>{html.escape(text)}</blockquote>" for text in written)
-        parts.append(f"<h3>{html.escape(name)}</h3>{texts}")
+    told = f"The first texts that {DEFAULT_MODEL} writes, with nothing given and after the same beginning."
+    parts = [paragraphs(told)]
+    for prompt in (None, "the history of"):
+        written = sample_texts(3, prompt=prompt, seed=0)
+        parts += [f"<blockquote>{html.escape(text)}</blockquote>" for text in written]
     return Section("texts", "Written texts", "\n".join(parts))

@@ -80,6 +80,7 @@ HEADLINES = {
     ),
     "valid molecules, MOSES": ("validity", "molecules/moses/graphcnf", "molecules/moses/growth-small"),
     "credit risk (a table), bits per variable": ("bits_per_variable", "table/credit/mixture", None),
+    "text8 (text), bits per character": ("bits_per_char", "text/text8/mixture", None),
 }
 SPEEDS = {
     "sets-h200": "sets, one NVIDIA H200",
@@ -152,6 +153,26 @@ def molecules_table(results: Results, paper: Paper) -> Grid:
             distance = f"{metrics['fcd']:.1f}" if "fcd" in metrics else "–"
             rows.append([title, *cells, f"{metrics['bits_per_node']:.2f}", distance])
     return Grid(["molecules", *heads], rows)
+
+
+def texts_table(results: Results, paper: Paper) -> Grid:
+    """Texts, our numbers beside the paper's: data sets and models of which something is measured."""
+    units = {"ptb": "char", "text8": "char", "text8-words": "word", "wikitext2": "word"}
+    measured = [(data, model) for data in units for model in TEXTS if f"text/{data}/{model}" in results]
+    shown = [data for data in units if any(data == found for found, _ in measured)]
+    rows = []
+    for model, name in TEXTS.items():
+        if not any(model == found for _, found in measured):
+            continue
+        cells = [name]
+        for data in shown:
+            experiment, metric = f"text/{data}/{model}", f"bits_per_{units[data]}"
+            cells.append(_our_text(results.get(experiment), metric))
+            row = paper.rows.get(experiment)
+            cells.append("–" if row is None else f"{row.metrics[metric]:.2f}")
+        rows.append(cells)
+    heads = [head for data in shown for head in (data, "paper")]
+    return Grid(["bits per symbol (of which decoding)", *heads], rows)
 
 
 def credit_table(results: Results, paper: Paper) -> Grid:
@@ -247,6 +268,7 @@ def readme_tables(results: Results, paper: Paper) -> dict[str, Grid]:
         "results": sets_table(results, paper),
         "colorings": colorings_table(results, paper),
         "molecules": molecules_table(results, paper),
+        "texts": texts_table(results, paper),
         "tables": credit_table(results, paper),
         "comparison": comparison_table(results),
         "anomalies": anomalies_table(results),
@@ -269,6 +291,13 @@ def _our_coloring(result: Result | None) -> str:
         return "–"
     metrics, (low, high) = result["metrics"], result["intervals"]["validity"]
     return f"{metrics['validity']:.1%} ± {(high - low) / 2:.1%} / {metrics['bits_per_node']:.3f}"
+
+
+def _our_text(result: Result | None, metric: str) -> str:
+    if result is None:
+        return "–"
+    metrics, (low, high) = result["metrics"], result["intervals"][metric]
+    return f"{metrics[metric]:.3f} ± {(high - low) / 2:.3f} ({metrics['bits_reconstruction']:.3f})"
 
 
 def _share(value: float) -> str:

@@ -22,20 +22,17 @@ from catnf.studio.desk import BusyError, Desk, Progress
 from catnf.studio.guard import UPLOAD, Guard
 from catnf.studio.limits import Limits
 from catnf.studio.tables import prepare_anomalies
+from catnf.text import DEFAULT_MODEL as TEXT
 from catnf.text import text_task
 
 PAGE = Path(__file__).parent / "page"
-NO_TEXT = (
-    "No model of texts is bundled yet; train one with catnf train text --text mine.txt -o runs/text, "
-    "then start catnf studio --text runs/text."
-)
 
 
 class Studio:
     """Models, loaded when they are first asked for, and the desk that they share.
 
     Args:
-        text: a run's folder, file or name of a model of texts; by default a bundled one, if there is one.
+        text: a run's folder, file or name of a model of texts; by default the bundled one.
         device: where to compute.
         limits: of what can be asked.
     """
@@ -49,12 +46,11 @@ class Studio:
         self.limits = limits or Limits()
         self.device = device
         self.desk = Desk()
-        names = bundled_names()
-        self.molecules = [name for name in names if name.startswith("molecules/")]
-        self.text = text or next((name for name in names if name.startswith("text/")), None)
+        self.molecules = [name for name in bundled_names() if name.startswith("molecules/")]
+        self.text = text or TEXT
         self._loaded: dict[str, FittedModel] = {}
-        if self.text is not None:
-            text_task(self.model(self.text))  # refuses now rather than on the page
+        if text is not None:
+            text_task(self.model(text))  # refuses now rather than on the page
 
     def model(self, name: str | Path) -> FittedModel:
         """A model by its name or path."""
@@ -73,12 +69,11 @@ class Studio:
         """What the page offers."""
         from catnf.tasks.coloring.drawing import CONFLICT, PALETTE
 
-        text = {"name": str(self.text)} if self.text is not None else {"problem": NO_TEXT}
         return {
             "molecules": self.molecules,
             "palette": PALETTE,
             "conflict": CONFLICT,
-            "text": text,
+            "text": str(self.text),
             "limits": asdict(self.limits),
         }
 
@@ -110,8 +105,6 @@ def make_app(studio: Studio) -> Guard:
 
     @app.post("/api/text")
     def text(asked: parts.TextRequest) -> dict[str, Any]:
-        if studio.text is None:
-            raise InputError(NO_TEXT)
         with desk.alone("writing a text"):
             return parts.continue_text(studio.model(studio.text), asked, limits)
 

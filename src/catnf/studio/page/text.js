@@ -1,16 +1,10 @@
-// Continuing a text, where there is a model of texts.
+// Continuing a text.
 
 import { ask, during, onSend, say } from "/page/common.js";
 
 export function startText(section, about) {
-  const absent = section.querySelector(".absent");
-  if (about.text.problem) {
-    absent.textContent = about.text.problem;
-    return;
-  }
   const quote = section.querySelector("blockquote");
-  absent.textContent = `The model is ${about.text.name}.`;
-  section.querySelector("form").hidden = false;
+  section.querySelector(".model").textContent = `The model is ${about.text}.`;
   onSend(section, (form) =>
     during(section, "Writing …", async () => {
       const told = await ask("/api/text", "POST", {
