@@ -29,6 +29,7 @@ SHORT = {
         "catnf train sets/shuffling/mixture -o",
         "catnf evaluate runs/small",
         "catnf sample runs/small",
+        "catnf sample text/text8/mixture",
     ),
 }
 
