@@ -55,12 +55,10 @@ def evaluate(
 ) -> None:
     """Measure a trained model on held-out data, and its samples."""
     from catnf.cli.molecules import need_rdkit
-    from catnf.evaluation import EvaluationOptions, evaluate_likelihood, evaluate_samples, with_optimum
+    from catnf.evaluation import EvaluationOptions
     from catnf.fitted import load
-    from catnf.results import read_likelihood, record
-    from catnf.sampling import SampledGraphs
+    from catnf.results import record
     from catnf.storage import make_folder
-    from catnf.tasks.cores import available_cores
     from catnf.tasks.molecules import Molecules
 
     if sampled:
@@ -83,13 +81,27 @@ def evaluate(
         need_rdkit("measure the likelihood only, with --generated 0")
     if results is not None:
         make_folder(results)
+    evaluation, parts = _measure(fitted, options, sampled, likelihood)
+    outcome = record(fitted, evaluation, typed_command(), parts)
+    _give(outcome, fitted, evaluation, results, as_json)
+
+
+def _measure(
+    fitted: FittedModel, options: EvaluationOptions, sampled: list[Path] | None, likelihood: Path | None
+) -> tuple[Evaluation, dict[str, dict[str, object]]]:
+    """What is measured here or brought along, and where the latter comes from."""
+    from catnf.evaluation import evaluate_likelihood, evaluate_samples, with_optimum
+    from catnf.results import read_likelihood
+    from catnf.sampling import SampledGraphs
+    from catnf.tasks.cores import available_cores
+
     parts: dict[str, dict[str, object]] = {}
     drawn = None
     if sampled:
         graphs = SampledGraphs.load(sampled, fitted)
         drawn, parts["samples"] = graphs.tensors(fitted), dict(graphs.about)
     if likelihood is not None:
-        evaluation, parts["likelihood"] = read_likelihood(likelihood, fitted, split)
+        evaluation, parts["likelihood"] = read_likelihood(likelihood, fitted, options.split)
     messages.print(_announcement(options, likelihood is None, drawn and drawn[1].batch, fitted.device.type))
     if likelihood is None:
         evaluation = evaluate_likelihood(fitted, options)
@@ -97,9 +109,7 @@ def evaluate(
         with named_bars(counting_bar()) as progress:
             more = evaluate_samples(fitted, options, drawn, available_cores(), progress)
         evaluation = evaluation.joined(more)
-    evaluation = with_optimum(evaluation, fitted)
-    outcome = record(fitted, evaluation, typed_command(), parts)
-    _give(outcome, fitted, evaluation, results, as_json)
+    return with_optimum(evaluation, fitted), parts
 
 
 def _refuse(why: str, options: Mapping[str, object]) -> None:
