@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 
 from catnf.errors import InputError
 from catnf.experiments import Experiment
+from catnf.locking import locked
 from catnf.models import Model
 from catnf.tasks.task import Task
 from catnf.training.step import TrainingStep, capture
@@ -61,7 +61,7 @@ def bench(
     works: dict[str, Callable[[], object]] = {"train_step_ms": step}
     if not step_only:
         works |= _uses(model, task, batch, generator)
-    with _locked(turn):
+    with locked(turn):
         return {name: _median(work, device, repeats) for name, work in works.items()} | memory
 
 
@@ -84,19 +84,6 @@ def _uses(
     if device.type != "cuda":
         return {"log_prob_ms": score, "sample_ms": draw}
     return {"log_prob_ms": capture(score, generator), "sample_ms": capture(draw, generator)}
-
-
-@contextmanager
-def _locked(turn: Path | None) -> Iterator[None]:
-    """Hold the lock of a file, where there is one."""
-    if turn is None:
-        yield
-        return
-    import fcntl  # not on all systems, and not needed elsewhere
-
-    with turn.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _median(work: Callable[[], object], device: torch.device, repeats: int) -> float:

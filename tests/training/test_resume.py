@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
@@ -174,3 +175,30 @@ def test_a_run_writes_all_its_files_and_nothing_else(tiny: Tiny, tmp_path: Path)
     assert summary.bits is not None
     _, bits = LossLog(summary.folder / "losses.csv", 20).read()
     assert summary.bits == pytest.approx(sum(bits[-5:]) / 5, rel=1e-6)
+
+
+def test_a_run_waits_for_its_turn_and_its_budget_with_it(tiny: Tiny, tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="needs file locks")
+    turn, done = tmp_path / "turn", []
+    options = {"budget": 1.0, "turn": turn}
+    endless = tiny("discrete", "training.steps=1000000")
+    waiting = Thread(target=lambda: done.append(run(endless, tmp_path / "run", **options)))
+    with turn.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        waiting.start()
+        waiting.join(4.0)
+        assert not done
+        assert not (tmp_path / "run" / "model.safetensors").exists()
+    released = time.monotonic()
+    waiting.join(60.0)
+    assert time.monotonic() - released > 0.9, "a budget counts from the turn on"
+    assert done[0].finished
+    assert done[0].step > 20
+    assert done[0].seconds < 4.0 + (time.monotonic() - released), "waiting is no work"
+
+
+def test_only_a_single_process_waits_for_its_turn(tiny: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--turn"):
+        run(tiny(), tmp_path, turn=tmp_path / "turn", devices=2)
+    with pytest.raises(StorageError, match="--turn"):
+        run(tiny(), tmp_path, turn=tmp_path / "no" / "turn")

@@ -75,6 +75,10 @@ def train(
     ] = "auto",
     restart: Annotated[bool, typer.Option("--restart", help="Forget an earlier run.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    turn: Annotated[
+        Path | None,
+        typer.Option(help="File to lock while steps are made, so that others get ready meanwhile."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train an experiment, or go on with one that was stopped."""
@@ -96,7 +100,17 @@ def train(
     experiment = load_experiment(name, overrides or ())
     folder = output or Path("runs") / experiment.name / f"seed-{seed}"
     options = RunOptions(
-        folder, seed, device, devices, nodes, max_time, budget, precision, restart=restart, quiet=quiet
+        folder,
+        seed,
+        device,
+        devices,
+        nodes,
+        max_time,
+        budget,
+        precision,
+        restart=restart,
+        quiet=quiet,
+        turn=turn,
     )
     summary = run(experiment, options)
     if is_helper():

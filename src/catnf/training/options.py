@@ -30,11 +30,14 @@ class RunOptions:
     checkpoint_every: float = 60.0  # seconds
     restart: bool = False  # forget an earlier run in the folder
     quiet: bool = False
+    turn: Path | None = None  # file that is locked while steps are made; a budget then counts from there on
 
     def check(self) -> None:
         """Raise `InputError` for what cannot be done."""
         if self.devices < 1 or self.nodes < 1:
             raise InputError(f"devices is {self.devices} and nodes {self.nodes}; give at least 1 of each.")
+        if self.turn is not None and self.devices * self.nodes > 1:
+            raise InputError("Only a single process waits for its turn; leave out --turn, or use 1 device.")
         check_seed(self.seed)
         for name, seconds in (("max_time", self.max_time), ("budget", self.budget)):
             if seconds is not None and not 0 <= seconds < math.inf:

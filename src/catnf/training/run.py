@@ -16,6 +16,7 @@ from catnf.drawing import loss_curve
 from catnf.errors import InputError, StorageError, TrainingError
 from catnf.experiments import Experiment
 from catnf.fitted import save_model
+from catnf.locking import locked
 from catnf.provenance import hardware, revision
 from catnf.storage import save_tensors, write_text
 from catnf.tasks.task import Task
@@ -38,7 +39,9 @@ def train(experiment: Experiment, options: RunOptions) -> RunSummary:
     task = experiment.make_task()
     found = find_checkpoint(experiment, options.folder, options.seed, options.restart)
     run = _Run(experiment, task, options, _launch(options), start, found)
-    with Interrupt() as interrupt:
+    ready = time.monotonic()
+    with locked(options.turn), Interrupt() as interrupt:
+        run.begin(ready)
         run.loop(interrupt)
     return run.finish(interrupt.requested)
 
@@ -101,7 +104,14 @@ class _Run:
         self.losses = LossLog(self.folder / LOSSES, self.step.index) if fabric.is_global_zero else None
         self.bits: float | None = None
         self.share = 0.0  # of the time budget
+        self.uncounted = 0.0  # seconds before the budget counts
+
+    def begin(self, ready: float) -> None:
+        """Forget the time since `ready`, in which others had their turn."""
         self.last_save = self.last_log = time.monotonic()
+        if self.options.turn is not None:
+            self.start += self.last_log - ready
+            self.uncounted = self._elapsed()
 
     def loop(self, interrupt: Interrupt) -> None:
         options, total = self.options, self.experiment.training.steps
@@ -293,7 +303,7 @@ class _Run:
         if self.options.budget is None:
             return 0.0
         # Learning rates follow from it, so that processes must agree; one that is alone need not ask.
-        spent = min(1.0, self._seconds() / self.options.budget)
+        spent = min(1.0, (self._seconds() - self.uncounted) / self.options.budget)
         return spent if self.fabric.world_size == 1 else float(self.fabric.broadcast(spent))
 
     def _elapsed(self) -> float:

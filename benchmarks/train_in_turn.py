@@ -1,0 +1,116 @@
+"""Trains models one after another on one GPU, and measures each while the next ones train.
+
+python benchmarks/train_in_turn.py PLAN [--ahead 3] [--measure "--split test --examples 512"]
+
+A line of PLAN is a label and a catnf command that knows `--turn`, for instance
+
+    ptb-lstm train text/ptb/lstm --budget 90
+    bench-lstm bench text/text8/lstm --batch 128 -o runs/results/bench/text8-lstm-h200.json
+
+Recurrent networks fill a GPU by themselves, but starting and compiling takes a minute: so the next commands
+get ready while one makes its steps. Runs are in runs/LABEL, exported weights in pieces of 15 MB in
+runs/kept, results in runs/results/LABEL, what was printed in runs/log-LABEL.txt. What a label that starts
+with `try` stands for is not measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shlex
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+RUNS = Path("runs")
+CATNF = [sys.executable, "-m", "catnf"]
+START = time.monotonic()
+
+
+def say(what: str) -> None:
+    line = f"{time.monotonic() - START:.0f} s: {what}"
+    print(line, flush=True)
+    with (RUNS / "log.txt").open("a") as file:
+        file.write(line + "\n")
+
+
+@dataclass
+class Turn:
+    """A command whose turn is ours to give: its lock is held here until then."""
+
+    label: str
+    command: list[str]
+    lock: IO[str]
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def prepare(cls, line: str) -> Turn:
+        """Start a command of the plan; it gets ready and then waits."""
+        label, *command = shlex.split(line)
+        path = RUNS / "turns" / label
+        lock = path.open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        whole = [*CATNF, *command, "--turn", str(path)]
+        if command[0] == "train":
+            whole += ["--quiet", "-o", str(RUNS / label)]
+        with (RUNS / f"log-{label}.txt").open("w") as log:
+            process = subprocess.Popen(whole, stdout=log, stderr=subprocess.STDOUT)
+        return cls(label, command, lock, process)
+
+    def give(self) -> None:
+        """Let it work, and wait until it has worked."""
+        fcntl.flock(self.lock, fcntl.LOCK_UN)
+        taken = False
+        while self.process.poll() is None:
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                taken = True
+            else:
+                fcntl.flock(self.lock, fcntl.LOCK_UN)
+                if taken:
+                    break
+            time.sleep(0.2)
+        say(f"{self.label} had its turn")
+
+    def finish(self, measure: list[str]) -> None:
+        """Wait until what was trained is written, export it and measure it."""
+        codes = [self.process.wait()]
+        if self.command[0] == "train":
+            run, kept = str(RUNS / self.label), str(RUNS / "kept" / f"{self.label}.safetensors")
+            export = [*CATNF, "export", run, "-o", kept, "--shard-mb", "15"]
+            evaluate = [*CATNF, "evaluate", kept, *measure, "--results", str(RUNS / "results" / self.label)]
+            with (RUNS / f"log-{self.label}.txt").open("a") as log:
+                for step in [export] if self.label.startswith("try") else [export, evaluate]:
+                    codes.append(subprocess.call(step, stdout=log, stderr=subprocess.STDOUT))
+        say(f"{self.label} is done, exit codes {codes}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("--ahead", type=int, default=3, help="commands that get ready while one works")
+    parser.add_argument("--measure", default="--split test --examples 20000 --samples 1 --generated 128")
+    options = parser.parse_args()
+    for folder in ("turns", "kept", "results"):
+        (RUNS / folder).mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str((RUNS / "compiled").absolute()))
+    lines = [line for line in options.plan.read_text().splitlines() if line and not line.startswith("#")]
+    ready = [Turn.prepare(line) for line in lines[: options.ahead + 1]]
+    rest, measure = lines[options.ahead + 1 :], shlex.split(options.measure)
+    with ThreadPoolExecutor(max_workers=len(lines)) as later:
+        while ready:
+            turn = ready.pop(0)
+            turn.give()
+            later.submit(turn.finish, measure)
+            if rest:
+                ready.append(Turn.prepare(rest.pop(0)))
+
+
+if __name__ == "__main__":
+    main()
