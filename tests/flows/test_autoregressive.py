@@ -26,6 +26,9 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
     "two layers": lambda inputs: CausalLSTM(inputs, HIDDEN, 2),
     "layers apart": lambda inputs: CausalLSTM(inputs, HIDDEN, 2, input_dropout=0.3, dropout=0.5),
     "transformer": lambda inputs: CausalTransformer(inputs, HIDDEN, 2, 2, dropout=0.5),
+    "several read at once": lambda inputs: CausalTransformer(
+        inputs, HIDDEN, 1, 2, input_dropout=0.3, reads=3
+    ),
 }
 
 
@@ -159,9 +162,10 @@ LANES, IN_LANES = 2, 6
 
 @pytest.fixture(params=["free", "anchored"])
 def flow_in_lanes(request: pytest.FixtureRequest, perturb: Perturb) -> AutoregressiveMixture:
-    made = build(
-        lambda inputs: CausalTransformer(inputs, HIDDEN, 2, 2, lanes=LANES), request.param == "anchored"
-    )
+    def network(inputs: int) -> CausalTransformer:
+        return CausalTransformer(inputs, HIDDEN, 2, 2, lanes=LANES, reads=2)
+
+    made = build(network, request.param == "anchored")
     return perturb(made, 0.2).double()  # type: ignore[return-value]
 
 

@@ -228,6 +228,7 @@ def test_other_contexts_are_refused(model: Model) -> None:
         ({"encoder_hidden": 5}, r"model\.encoder_hidden is 5; give an even number"),
         ({"reach": 0.0}, r"model\.reach is 0\.0"),
         ({"spread": -1.0}, r"model\.spread is -1\.0"),
+        ({"reads": 2}, r"model\.reads is 2, but only a transformer that looks back"),
         ({"lanes": 2}, r"model\.lanes is 2, but only a text-flow with model\.network=transformer"),
     ],
 )

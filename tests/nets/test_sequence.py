@@ -20,6 +20,8 @@ Perturb = Callable[[nn.Module, float], nn.Module]
 MAKERS: dict[str, Callable[[], Causal]] = {
     "lstm": lambda: CausalLSTM(3, 8, 2),
     "transformer": lambda: CausalTransformer(3, 8, 2, 2),
+    "four read at once": lambda: CausalTransformer(3, 8, 2, 2, reads=4),
+    "more read than there are": lambda: CausalTransformer(3, 8, 2, 2, reads=9),
 }
 
 

@@ -110,3 +110,10 @@ def test_gates_of_recurrent_networks_are_matrices_of_their_own() -> None:
         wanted += [gate for weight in weights[:2] for gate in weight.split(16)]
     assert len(found) == len(wanted) == 1 + 2 * 2 * 4
     assert all(any(torch.equal(one, other) for other in found) for one in wanted)
+
+
+def test_weights_of_recurrent_layers_are_matrices_too() -> None:
+    model = CausalLSTM(inputs=5, hidden=16, layers=2)
+    flat = FlatParameters(model)
+    marked = {name for name, marks in flat.named(flat.matrices()).items() if bool(marks.all())}
+    assert marked == {name for name, parameter in model.named_parameters() if parameter.dim() == 2}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from catnf.evaluation import Evaluation, EvaluationOptions
     from catnf.fitted import FittedModel
 
-_DRAWS, _EXAMPLES, _GENERATED = 100, 512, 10_000
+_DRAWS, _EXAMPLES, _GENERATED, _RECONSTRUCTED = 100, 512, 10_000, 2048
 
 
 @app.command()
@@ -33,6 +33,12 @@ def evaluate(
     ] = None,
     generated: Annotated[
         int | None, typer.Option(help=f"Samples that are drawn and measured; default: {_GENERATED}.")
+    ] = None,
+    reconstructed: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Of the scored examples, those that go to latents and back; default: {_RECONSTRUCTED}."
+        ),
     ] = None,
     split: Annotated[Literal["validation", "test"], typer.Option()] = "validation",
     temperature: Annotated[float | None, typer.Option(help="Of the samples; default: 1.")] = None,
@@ -66,12 +72,13 @@ def evaluate(
     if likelihood is not None:
         low = precision if precision != "float32" else None
         scoring = {"--examples": examples, "--samples": samples, "--precision": low}
-        _refuse("--likelihood brings figures", scoring)
+        _refuse("--likelihood brings figures", scoring | {"--reconstructed": reconstructed})
     options = EvaluationOptions(
         split,
         _EXAMPLES if examples is None else examples,
         _DRAWS if samples is None else samples,
         _GENERATED if generated is None else generated,
+        _RECONSTRUCTED if reconstructed is None else reconstructed,
         temperature=1.0 if temperature is None else temperature,
         seed=seed,
         precision=precision,

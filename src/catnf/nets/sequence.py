@@ -81,10 +81,12 @@ class Memory:
     Attributes:
         places: of all elements, `[batch, elements, PLACES]` or with 1 in place of `batch`.
         state: of the layers, changed in place.
+        recent: the last elements that are read at once, `[batch, lanes, reads * inputs]`, changed in place.
     """
 
     places: Tensor
     state: list[tuple[Tensor, Tensor]]
+    recent: Tensor
 
 
 class Causal(Network):
@@ -98,30 +100,45 @@ class Causal(Network):
         input_dropout: share of elements that are hidden from those after them in training.
         dropout: share of numbers of input and output that are dropped in training.
         lanes: elements of a round.
+        reads: elements before each element that it reads directly, besides what layers tell of them.
     """
 
     def __init__(
-        self, inputs: int, hidden: int, input_dropout: float, dropout: float, lanes: int = 1
+        self,
+        inputs: int,
+        hidden: int,
+        input_dropout: float,
+        dropout: float,
+        lanes: int = 1,
+        reads: int = 1,
     ) -> None:
         super().__init__()
-        self.lanes = lanes
+        self.lanes, self.reads = lanes, reads
         check_share("input_dropout", input_dropout)
         check_share("dropout", dropout)
-        self.hidden, self.input_dropout, self.dropout = hidden, input_dropout, dropout
-        self.input = AlignedLinear(inputs, hidden, bias=False)
+        self.inputs, self.hidden = inputs, hidden
+        self.input_dropout, self.dropout = input_dropout, dropout
+        self.input = AlignedLinear(reads * inputs, hidden, bias=False)
         self.place = AlignedLinear(PLACES, hidden)
         self.mix = nn.Linear(hidden, hidden, bias=False)
 
     def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
         """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`, both in rounds."""
-        previous = F.pad(values[:, : -self.lanes], (0, 0, self.lanes, 0))
-        embedded = self._embed(previous, by_round(places(ctx, values), self.lanes), ctx.generator)
+        seen = self._hide_some(values, ctx.generator)
+        # Of the element before first, then of the one before that, and so on.
+        shifts = [self.lanes * (back + 1) for back in range(min(self.reads, ctx.elements // self.lanes))]
+        before = [F.pad(seen[:, :-shift], (0, 0, shift, 0)) for shift in shifts]
+        recent = torch.cat(before, dim=-1)
+        recent = F.pad(recent, (0, self.reads * values.shape[-1] - recent.shape[-1]))
+        embedded = self._embed(recent, by_round(places(ctx, values), self.lanes))
         out = self.run(drop(embedded, self.dropout, ctx.generator), ctx)
         return drop(out, self.dropout, ctx.generator)
 
     def begin(self, ctx: SequenceContext, like: Tensor) -> Memory:
         """What is remembered before the first element of texts that `ctx` describes."""
-        return Memory(by_round(places(ctx, like), self.lanes), self.empty_state(ctx))
+        width = self.reads * self.inputs
+        recent = self.mix.weight.new_zeros(ctx.batch, self.lanes, width)
+        return Memory(by_round(places(ctx, like), self.lanes), self.empty_state(ctx), recent)
 
     def advance(self, previous: Tensor, memory: Memory, index: Index) -> Tensor:
         """The states `[batch, lanes, hidden]` of the round `index`, which the memory then knows as well.
@@ -132,7 +149,9 @@ class Causal(Network):
             index: from 0, one after another.
         """
         where = at(memory.places, 1, index, self.lanes)
-        return self.run_one(self._embed(previous, where, None), memory.state, index)
+        older = memory.recent[..., : -self.inputs]
+        memory.recent.copy_(torch.cat([previous.to(older.dtype), older], dim=-1))
+        return self.run_one(self._embed(memory.recent, where), memory.state, index)
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
         """All elements at once, `[batch, elements, hidden]` to the same."""
@@ -146,13 +165,16 @@ class Causal(Network):
         """The round `index`, `[batch, lanes, hidden]` to the same, given what the layers remember."""
         raise NotImplementedError
 
-    def _embed(self, previous: Tensor, where: Tensor, generator: torch.Generator | None) -> Tensor:
-        dtype = self.mix.weight.dtype
-        seen = self.input(previous.to(dtype))
-        if self.input_dropout > 0.0 and generator is not None:
-            shape = (*previous.shape[:-1], 1)
-            seen = seen * (torch.rand(shape, device=seen.device, generator=generator) >= self.input_dropout)
-        out: Tensor = self.mix(F.gelu(seen + self.place(where.to(dtype))))
+    def _hide_some(self, values: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Elements in the dtype of the weights, some of them hidden in training."""
+        values = values.to(self.mix.weight.dtype)
+        if self.input_dropout == 0.0 or generator is None:
+            return values
+        shape = (*values.shape[:-1], 1)
+        return values * (torch.rand(shape, device=values.device, generator=generator) >= self.input_dropout)
+
+    def _embed(self, recent: Tensor, where: Tensor) -> Tensor:
+        out: Tensor = self.mix(F.gelu(self.input(recent) + self.place(where.to(recent.dtype))))
         return out
 
 

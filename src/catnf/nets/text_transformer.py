@@ -118,6 +118,7 @@ class CausalTransformer(Causal):
         input_dropout: share of elements that are hidden in training.
         dropout: share of numbers of input, output and every layer's additions that are dropped in training.
         lanes: elements of a round.
+        reads: elements before each element that it reads directly.
     """
 
     def __init__(
@@ -129,8 +130,9 @@ class CausalTransformer(Causal):
         input_dropout: float = 0.0,
         dropout: float = 0.0,
         lanes: int = 1,
+        reads: int = 1,
     ) -> None:
-        super().__init__(inputs, hidden, input_dropout, dropout, lanes)
+        super().__init__(inputs, hidden, input_dropout, dropout, lanes, reads)
         self.heads = heads
         self.layers = nn.ModuleList(RotaryLayer(hidden, heads, causal=True) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)

@@ -37,7 +37,7 @@ class FlatParameters:
             id(p) for m in model.modules() if isinstance(m, Network) for p in m.parameters(recurse=True)
         }
         matrices = _hidden_matrices(model)
-        self.linear = {
+        self.weights = matrices.keys() | {
             id(layer.weight)
             for network in model.modules()
             if isinstance(network, Network)
@@ -118,10 +118,10 @@ class FlatParameters:
             self.network_copy.copy_(self.values[: self.network_end])
 
     def matrices(self) -> Tensor:
-        """1 where a number belongs to a matrix of a network's linear layer, 0 elsewhere: like `values`."""
+        """1 at the matrices of linear and recurrent layers of networks, 0 elsewhere: like `values`."""
         marks = torch.zeros_like(self.values)
         for view, identity in zip(self.views(marks), map(id, self.parameters), strict=True):
-            view.fill_(float(identity in self.linear))
+            view.fill_(float(identity in self.weights))
         return marks
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:

@@ -105,6 +105,7 @@ class _Run:
         self.bits: float | None = None
         self.share = 0.0  # of the time budget
         self.uncounted = 0.0  # seconds before the budget counts
+        self.last_save = self.last_log = time.monotonic()
 
     def begin(self, ready: float) -> None:
         """Forget the time since `ready`, in which others had their turn."""

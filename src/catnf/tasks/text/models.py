@@ -48,6 +48,7 @@ class TextModelConfig:
     hidden: int = 1024  # width of the network over time
     blocks: int = 2  # its layers
     heads: int = 8  # attention heads
+    reads: int = 1  # symbols before each symbol that a transformer over time reads directly
     lanes: int = 1  # pieces of a window that are written side by side, a symbol of each at once
     width: int = 256  # of the network over channels, for each of them
     features: int = 64  # width of the embedding of symbols that encoders and the language model see
@@ -60,8 +61,8 @@ class TextModelConfig:
     spread: float = 4.0  # how many times farther apart than elsewhere symbols start if the flow is anchored
 
     def __post_init__(self) -> None:
-        names = ("channels", "layers", "mixtures", "hidden", "blocks", "heads", "lanes", "width", "features")
-        for name in (*names, "encoder_hidden"):
+        names = ("channels", "layers", "mixtures", "hidden", "blocks", "heads", "lanes", "reads", "width")
+        for name in (*names, "features", "encoder_hidden"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
         for name in ("input_dropout", "dropout", "weight_dropout"):
@@ -83,6 +84,11 @@ class TextModelConfig:
             raise InputError(
                 f"model.lanes is {self.lanes}, but only a text-flow with model.network=transformer has any; "
                 "leave it out."
+            )
+        if self.reads > 1 and (self.network != "transformer" or self.kind == "text-parallel"):
+            raise InputError(
+                f"model.reads is {self.reads}, but only a transformer that looks back reads several symbols "
+                "directly; leave it out, or use model.network=transformer."
             )
         if self.encoder_hidden % 2:
             raise InputError(f"model.encoder_hidden is {self.encoder_hidden}; give an even number.")
@@ -133,7 +139,8 @@ def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     dropouts = (config.input_dropout, config.dropout)
     if config.network == "lstm":
         return CausalLSTM(inputs, config.hidden, config.blocks, *dropouts, config.weight_dropout)
-    return CausalTransformer(inputs, config.hidden, config.blocks, config.heads, *dropouts, config.lanes)
+    sizes = (config.hidden, config.blocks, config.heads)
+    return CausalTransformer(inputs, *sizes, *dropouts, config.lanes, config.reads)
 
 
 def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | None) -> Transform:
