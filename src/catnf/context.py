@@ -147,6 +147,8 @@ class SequenceContext(Context):
         scores: of the latents under the logistics of all categories, `[batch, elements, categories]`, where
             they are known already.
         lengths: `[batch]`, of the whole texts, where the elements are their beginning alone.
+        stepwise: whether flows go from element to element in both directions. All at once is faster, but
+            rounds differently than step by step, where an unlikely symbol may then be taken for another.
     """
 
     pairwise: ClassVar[bool] = False
@@ -156,6 +158,7 @@ class SequenceContext(Context):
     anchors: tuple[Tensor, Tensor] | None = None  # no tensor of its own: it has no batch
     scores: Tensor | None = None
     lengths: Tensor | None = None
+    stepwise: bool = False
 
     @classmethod
     def of(cls, x: Tensor, lengths: Tensor | None = None) -> SequenceContext:

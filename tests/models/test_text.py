@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -117,6 +118,8 @@ def test_flow_forth_and_back(model: Model, seeded: Seeded) -> None:
         y, logdet = model.flow(z, ctx)
         torch.testing.assert_close(model.flow.inverse(y, ctx), z, atol=1e-3, rtol=1e-3)
         density = model.flow.log_density(z, ctx, Logistic())
+        step_by_step = model.flow(z, replace(ctx, stepwise=True))
+    torch.testing.assert_close(step_by_step, (y, logdet), atol=1e-3, rtol=1e-3)
     torch.testing.assert_close(density, ctx.total(Logistic().log_prob(y)) + logdet, atol=1e-3, rtol=1e-3)
 
 

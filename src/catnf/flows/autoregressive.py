@@ -124,6 +124,15 @@ class AutoregressiveMixture(Transform):
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         own = SequenceContext.need(ctx)
         anchors, lanes = _anchors(own), _lanes(self.network, own)
+        if own.stepwise:
+
+            def change(now: Tensor, state: Tensor, one: Context) -> tuple[Tensor, Tensor]:
+                y, logdet = self.step(now, state, one, anchors)
+                return y, logdet
+
+            return changed_one_by_one(
+                z, own, self.network, change, lambda now: read(now, anchors, self.reader)
+            )
         z = by_round(z, lanes)
         states = self.network(read(z, anchors, self.reader), own)
         y, logdet = self.step(z, states, _in_rounds(own, lanes), anchors)
@@ -136,10 +145,36 @@ class AutoregressiveMixture(Transform):
         def restore(y: Tensor, state: Tensor, one: Context) -> Tensor:
             return self.step.restore(y, state, one, anchors)
 
-        return one_by_one(z, own, self.network, restore, lambda now: read(now, anchors, self.reader))
+        return restored_one_by_one(z, own, self.network, restore, lambda now: read(now, anchors, self.reader))
 
 
-def one_by_one(
+def changed_one_by_one(
+    z: Tensor,
+    ctx: SequenceContext,
+    network: nn.Module,
+    change: Callable[[Tensor, Tensor, Context], tuple[Tensor, Tensor]],
+    seen: Callable[[Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
+    """What latents `[batch, elements, channels]` become, as `restored_one_by_one` undoes it; and `[batch]`.
+
+    Args:
+        z: latents.
+        ctx: of the texts.
+        network: a `CausalNetwork`.
+        change: what the latents of a round become, and its log-determinant, given states and a context.
+        seen: what the network gets to see of an element.
+    """
+    logdet = torch.zeros_like(ctx.counts(z))
+
+    def work(now: Tensor, state: Tensor, one: Context) -> tuple[Tensor, Tensor]:
+        y, more = change(now, state, one)
+        logdet.add_(more)
+        return y, now
+
+    return _one_by_one(z, ctx, network, work, seen), logdet
+
+
+def restored_one_by_one(
     y: Tensor,
     ctx: SequenceContext,
     network: nn.Module,
@@ -155,20 +190,36 @@ def one_by_one(
         restore: gives the latents of a round from its `y: [batch, lanes, channels]`, states and a context.
         seen: what the network gets to see of an element.
     """
+
+    def work(now: Tensor, state: Tensor, one: Context) -> tuple[Tensor, Tensor]:
+        z = restore(now, state, one)
+        return z, z
+
+    return _one_by_one(y, ctx, network, work, seen)
+
+
+def _one_by_one(
+    values: Tensor,
+    ctx: SequenceContext,
+    network: nn.Module,
+    work: Callable[[Tensor, Tensor, Context], tuple[Tensor, Tensor]],
+    seen: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """`work` on one round after another: it gives the outcome and the latents, which the next ones see."""
     over_time, lanes = cast("CausalNetwork", network), _lanes(network, ctx)
-    memory = over_time.begin(ctx, y)
-    y, mask = by_round(y, lanes), _in_rounds(ctx, lanes).mask
-    before, z = torch.zeros_like(seen(torch.zeros_like(y[:, :lanes]))), torch.zeros_like(y)
+    memory = over_time.begin(ctx, values)
+    values, mask = by_round(values, lanes), _in_rounds(ctx, lanes).mask
+    before, out = torch.zeros_like(seen(torch.zeros_like(values[:, :lanes]))), torch.zeros_like(values)
 
     def write(index: Index) -> None:
         state = over_time.advance(before, memory, index)
         now = Context(ctx.batch, lanes, None if mask is None else at(mask, 1, index, lanes))
-        restored = restore(at(y, 1, index, lanes), state, now)
-        put(z, 1, index, restored)
-        before.copy_(seen(restored))
+        outcome, z = work(at(values, 1, index, lanes), state, now)
+        put(out, 1, index, outcome)
+        before.copy_(seen(z))
 
-    repeat(write, ctx.elements // lanes, y.device)
-    return by_place(z, lanes)
+    repeat(write, ctx.elements // lanes, values.device)
+    return by_place(out, lanes)
 
 
 def _lanes(network: nn.Module, ctx: Context) -> int:

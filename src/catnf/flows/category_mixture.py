@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
 from catnf.flows.anchors import Anchors, read
-from catnf.flows.autoregressive import one_by_one
+from catnf.flows.autoregressive import changed_one_by_one, restored_one_by_one
 from catnf.flows.base import Logistic
 from catnf.flows.mixture import mixture_logit, mixture_logit_inverse
 from catnf.flows.transform import Transform
@@ -65,14 +65,15 @@ class CategoryMixture(Transform):
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         own, anchors = _anchored(ctx)
-        weights = self.density.weights(self._states(z, own, anchors)).to(z.dtype)
-        out, logdet = [], []
-        for channel, values in enumerate(z.unbind(-1)):
-            logit, log_derivative = mixture_logit(values, anchors.mixture(weights, channel))
-            out.append(logit * math.exp(Logistic.log_scale))
-            logdet.append(log_derivative + Logistic.log_scale)
-            weights = weights + anchors.log_densities(values.unsqueeze(-1), channel).squeeze(-2)
-        return own.hide(torch.stack(out, dim=-1)), own.total(torch.stack(logdet, dim=-1))
+        if own.stepwise:
+
+            def change(now: Tensor, state: Tensor, one: Context) -> tuple[Tensor, Tensor]:
+                return self._change(now, state, one, anchors)
+
+            return changed_one_by_one(
+                z, own, self.network, change, lambda now: read(now, anchors, self.reader)
+            )
+        return self._change(z, self._states(z, own, anchors), own, anchors)
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         own, anchors = _anchored(ctx)
@@ -80,7 +81,7 @@ class CategoryMixture(Transform):
         def restore(y: Tensor, state: Tensor, one: Context) -> Tensor:
             return self._restore(y, state, one, anchors)
 
-        return one_by_one(z, own, self.network, restore, lambda now: read(now, anchors, self.reader))
+        return restored_one_by_one(z, own, self.network, restore, lambda now: read(now, anchors, self.reader))
 
     def initialize(self, z: Tensor, ctx: Context) -> Tensor:
         return z  # nothing here depends on data, and what it makes of latents is expensive
@@ -88,6 +89,16 @@ class CategoryMixture(Transform):
     def _states(self, z: Tensor, ctx: SequenceContext, anchors: Anchors) -> Tensor:
         states: Tensor = self.network(read(z, anchors, self.reader, ctx.scores), ctx)
         return states
+
+    def _change(self, z: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> tuple[Tensor, Tensor]:
+        weights = self.density.weights(h).to(z.dtype)
+        out, logdet = [], []
+        for channel, values in enumerate(z.unbind(-1)):
+            logit, log_derivative = mixture_logit(values, anchors.mixture(weights, channel))
+            out.append(logit * math.exp(Logistic.log_scale))
+            logdet.append(log_derivative + Logistic.log_scale)
+            weights = weights + anchors.log_densities(values.unsqueeze(-1), channel).squeeze(-2)
+        return ctx.hide(torch.stack(out, dim=-1)), ctx.total(torch.stack(logdet, dim=-1))
 
     def _restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> Tensor:
         weights = self.density.weights(h).to(y.dtype)

@@ -104,8 +104,13 @@ class TextFlow(TextModel, CategoricalFlow):
             return own.hide(self.encoding.decode(self.flow.inverse(z, own), own.bare()))
         # What the flow makes of the prompt takes the place of noise: going back, it becomes the prompt again.
         known = own.prompt.shape[1]
-        start = own.beginning(known, z)
+        start = replace(own.beginning(known, z), stepwise=True)
         noise, _ = self.flow(self.encoding.encode(own.prompt.long(), start.bare(), generator).z, start)
         z = torch.cat([noise, z[:, known:]], dim=1)
         x = self.encoding.decode(self.flow.inverse(z, own), own.bare())
         return own.hide(torch.cat([own.prompt.long(), x[:, known:]], dim=1))
+
+    @torch.no_grad()
+    def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
+        """Step by step in both directions, so that rounding is the same."""
+        return super().reconstruct(x, replace(SequenceContext.need(ctx), stepwise=True), generator)
