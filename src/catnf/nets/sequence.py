@@ -125,11 +125,11 @@ class Causal(Network):
     def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
         """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`, both in rounds."""
         seen = self._hide_some(values, ctx.generator)
-        # Of the element before first, then of the one before that, and so on.
-        shifts = [self.lanes * (back + 1) for back in range(min(self.reads, ctx.elements // self.lanes))]
-        before = [F.pad(seen[:, :-shift], (0, 0, shift, 0)) for shift in shifts]
-        recent = torch.cat(before, dim=-1)
-        recent = F.pad(recent, (0, self.reads * values.shape[-1] - recent.shape[-1]))
+        front = self.reads * self.lanes
+        padded = F.pad(seen, (0, 0, front, 0))
+        # First the element before, then the one before that, and so on.
+        starts = range(front - self.lanes, -1, -self.lanes)
+        recent = torch.cat([padded[:, start : start + ctx.elements] for start in starts], dim=-1)
         embedded = self._embed(recent, by_round(places(ctx, values), self.lanes))
         out = self.run(drop(embedded, self.dropout, ctx.generator), ctx)
         return drop(out, self.dropout, ctx.generator)

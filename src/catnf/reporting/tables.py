@@ -88,8 +88,9 @@ SPEEDS = {
     "coloring-small-h200": "small colorings, one NVIDIA H200",
     "coloring-large-h200": "large colorings, one NVIDIA H200",
     "molecules-zinc250k-h200": "molecules, one NVIDIA H200",
+    "text8-h200": "text, one NVIDIA H200",
 }
-AUTHORS = ("authors", "authors-coloring", "authors-molecules")
+AUTHORS = ("authors", "authors-coloring", "authors-molecules", "authors-text")
 
 
 def headline_table(results: Results, paper: Paper) -> Grid:
@@ -160,6 +161,7 @@ def texts_table(results: Results, paper: Paper) -> Grid:
     units = {"ptb": "char", "text8": "char", "text8-words": "word", "wikitext2": "word"}
     measured = [(data, model) for data in units for model in TEXTS if f"text/{data}/{model}" in results]
     shown = [data for data in units if any(data == found for found, _ in measured)]
+    in_paper = {data for data in units if any(f"text/{data}/{model}" in paper.rows for model in TEXTS)}
     rows = []
     for model, name in TEXTS.items():
         if not any(model == found for _, found in measured):
@@ -169,9 +171,10 @@ def texts_table(results: Results, paper: Paper) -> Grid:
             experiment, metric = f"text/{data}/{model}", f"bits_per_{units[data]}"
             cells.append(_our_text(results.get(experiment), metric))
             row = paper.rows.get(experiment)
-            cells.append("–" if row is None else f"{row.metrics[metric]:.2f}")
+            if data in in_paper:
+                cells.append("–" if row is None else f"{row.metrics[metric]:.2f}")
         rows.append(cells)
-    heads = [head for data in shown for head in (data, "paper")]
+    heads = [head for data in shown for head in ((data, "paper") if data in in_paper else (data,))]
     return Grid(["bits per symbol (of which decoding)", *heads], rows)
 
 
@@ -256,7 +259,8 @@ def speed_table(results: Results) -> Grid:
         assert ours["n"] == theirs["n"], f"{name}: batches differ"
         cells = [title, str(ours["n"])]
         for metric in ("train_step_ms", "sample_ms"):
-            cells += [f"{ours['metrics'][metric]:.3g} ms", f"{theirs['metrics'][metric]} ms"]
+            known = theirs["metrics"].get(metric)
+            cells += [f"{ours['metrics'][metric]:.3g} ms", "–" if known is None else f"{known} ms"]
         rows.append(cells)
     return Grid(["", "batch", "training step", "authors' code", "sampling", "authors' code"], rows)
 
