@@ -86,32 +86,21 @@ def train(
     from catnf.training.options import RunOptions
     from catnf.training.run import train as run
 
+    silent = quiet or is_launched_helper()
+    own: list[str] = []
     if smiles is not None or vocabulary is not None or column is not None or name == "molecules":
         from catnf.cli.molecules import own_molecules
 
-        silent = quiet or is_launched_helper()
         name, own = own_molecules(name, smiles, vocabulary or "neutral", column, silent)
-        overrides = [*own, *(overrides or ())]
     if text is not None or level is not None or name == "text":
         from catnf.cli.text import own_text
 
-        name, own = own_text(name, text, level, quiet or is_launched_helper())
-        overrides = [*own, *(overrides or ())]
-    experiment = load_experiment(name, overrides or ())
+        name, own = own_text(name, text, level, silent)
+    experiment = load_experiment(name, [*own, *(overrides or ())])
     folder = output or Path("runs") / experiment.name / f"seed-{seed}"
-    options = RunOptions(
-        folder,
-        seed,
-        device,
-        devices,
-        nodes,
-        max_time,
-        budget,
-        precision,
-        restart=restart,
-        quiet=quiet,
-        turn=turn,
-    )
+    where = (device, devices, nodes)
+    how_long = (max_time, budget)
+    options = RunOptions(folder, seed, *where, *how_long, precision, restart=restart, quiet=quiet, turn=turn)
     summary = run(experiment, options)
     if is_helper():
         return
