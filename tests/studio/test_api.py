@@ -92,7 +92,8 @@ def test_every_graph_is_colored(client: TestClient, nodes: int, density: float, 
     assert (told["valid"] > 0) == (not clashes)
 
 
-def test_unusual_rows_come_first_and_nothing_is_left(client: TestClient) -> None:
+def test_unusual_rows_come_first_and_nothing_is_left(make_client: Callable[..., TestClient]) -> None:
+    client = make_client(limits=Limits(seconds=120))  # it ends by itself before, however slow the machine
     before = set(Path(tempfile.gettempdir()).glob("catnf-studio-*"))
     told = upload(client, ROWS)
     assert told["state"] == "done", told
@@ -104,6 +105,12 @@ def test_unusual_rows_come_first_and_nothing_is_left(client: TestClient) -> None
     assert scores == sorted(scores)
     assert (found["total"], len(scores)) == (61, 25)
     assert set(Path(tempfile.gettempdir()).glob("catnf-studio-*")) == before
+
+
+def test_too_little_learning_is_told(make_client: Callable[..., TestClient]) -> None:
+    found = upload(make_client(limits=Limits(seconds=0.01)), ROWS)["result"]
+    assert found["steps"] < 50
+    assert any(f"Only {found['steps']} steps" in note for note in found["notes"])
 
 
 def test_gaps_constants_and_tabs(client: TestClient) -> None:

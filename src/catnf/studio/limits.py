@@ -24,7 +24,7 @@ class Limits:
     upload: int = 5_000_000  # bytes of a table
     rows: int = 10_000
     columns: int = 40
-    seconds: int = 30  # of learning a table
+    seconds: float = 30  # of learning a table
     anomalies: int = 25  # rows that are shown
     request: int = 200_000  # bytes of any other request
     coldest: float = 0.1  # temperatures

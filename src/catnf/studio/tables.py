@@ -20,6 +20,7 @@ _KINDS = (".csv", ".tsv")  # plain text, whose size in memory is in proportion t
 _DRAWS = 4  # of a likelihood: a few rank rows nearly as well as many
 _AT_ONCE = 512  # rows that are scored before the next report
 _FITTING = 0.75  # share of the bar
+_FEW_STEPS = 50  # of learning, with which even two columns are hardly known
 _LONGEST = 60  # characters of a cell that are shown
 
 
@@ -83,6 +84,11 @@ def find_anomalies(frame: Any, limits: Limits, report: Report) -> dict[str, Any]
     order = np.argsort(scores, kind="stable")[: limits.anomalies]
     shown = frame.iloc[order].astype(object).to_numpy()
     own = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    if flow.n_steps_ < _FEW_STEPS:
+        own.append(
+            f"Only {flow.n_steps_} steps of learning fitted into {limits.seconds:g} s, too few to trust "
+            "this order; try again while the machine is less busy, or use catnf fit."
+        )
     return {
         "columns": [str(column) for column in frame.columns],
         "kinds": list(flow.columns_.values()),
