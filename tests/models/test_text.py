@@ -157,6 +157,17 @@ def test_prompts(kind: str, model: Model, seeded: Seeded) -> None:
         model.sample(SequenceContext(2, ELEMENTS, prompt=prompt + 9), seeded(1))
 
 
+@pytest.mark.parametrize("kind", ["anchored", "transformer", "lanes", "words"])
+def test_what_is_reconstructed_comes_back_to_the_last_digits(model: Model, seeded: Seeded) -> None:
+    assert isinstance(model, TextFlow)
+    x = torch.randint(CATEGORIES, (16, 64), generator=seeded(1))
+    ctx = replace(model.prepare(SequenceContext.of(x), None), stepwise=True)
+    z = model.encoding.encode(x, ctx.bare(), seeded(2)).z
+    back = model.flow.inverse(model.flow(z.double(), ctx)[0], ctx)
+    torch.testing.assert_close(back, z.double(), atol=1e-8, rtol=1e-8)
+    assert torch.equal(model.reconstruct(x, ctx, seeded(2)), model.encoding.decode(z, ctx.bare()))
+
+
 @pytest.mark.parametrize("kind", ["anchored", "lstm"])
 def test_what_follows_a_prompt_is_likely(model: Model, seeded: Seeded) -> None:
     """The share of continuations equals `p(prompt and more) / p(prompt)`."""

@@ -86,12 +86,42 @@ class ChannelStep(nn.Module):
             start = anchors.mixture(torch.stack(logits, dim=-2))
         return self.coupling.change(z, self.network(z, h), ctx, start)
 
+    def change(
+        self, z: Tensor, h: Tensor, ctx: Context, anchors: Anchors | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`forward`, one channel after another as in `restore`, so that both round alike."""
+        logdets = []
+
+        def work(now: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+            y, logdet = self.coupling.change_channel(now, *given)
+            logdets.append(logdet)
+            return y, now
+
+        return self._by_channel(z, h, ctx, anchors, work), torch.stack(logdets).sum(0)
+
     def restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors | None = None) -> Tensor:
         """Undo `forward`, one channel after another."""
+
+        def work(now: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
+            z = self.coupling.restore_channel(now, *given)
+            return z, z
+
+        return self._by_channel(y, h, ctx, anchors, work)
+
+    def _by_channel(
+        self,
+        values: Tensor,
+        h: Tensor,
+        ctx: Context,
+        anchors: Anchors | None,
+        work: Callable[..., tuple[Tensor, Tensor]],
+    ) -> Tensor:
+        """`work` on one channel after another: it gives the outcome and the latent, which the next see."""
         network = cast("ChannelNetwork", self.network)
         projected = network.project(h)
-        z, start = torch.zeros_like(y), None
-        weights: Tensor | None = None if self.weights is None else self.weights(h).to(y.dtype)
+        z, start = torch.zeros_like(values), None
+        out: list[Tensor] = []
+        weights: Tensor | None = None if self.weights is None else self.weights(h).to(values.dtype)
         for channel in range(self.channels):
             predicted = network.channel(z, projected, channel)
             if weights is not None and anchors is not None:
@@ -99,9 +129,10 @@ class ChannelStep(nn.Module):
                     before = z[..., channel - 1 : channel]
                     weights = weights + anchors.log_densities(before, channel - 1).squeeze(-2)
                 start = anchors.mixture(weights, channel)
-            new = self.coupling.restore_channel(y[..., channel], predicted, channel, ctx, start)
+            outcome, new = work(values[..., channel], predicted, channel, ctx, start)
+            out.append(outcome)
             z = torch.cat([z[..., :channel], new.unsqueeze(-1), z[..., channel + 1 :]], dim=-1)
-        return z
+        return torch.stack(out, dim=-1)
 
 
 class AutoregressiveMixture(Transform):
@@ -127,8 +158,7 @@ class AutoregressiveMixture(Transform):
         if own.stepwise:
 
             def change(now: Tensor, state: Tensor, one: Context) -> tuple[Tensor, Tensor]:
-                y, logdet = self.step(now, state, one, anchors)
-                return y, logdet
+                return self.step.change(now, state, one, anchors)
 
             return changed_one_by_one(
                 z, own, self.network, change, lambda now: read(now, anchors, self.reader)

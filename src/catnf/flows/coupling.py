@@ -157,6 +157,14 @@ class MixtureCoupling(Coupling):
         self.unconverged += ctx.total(failed).sum().to(torch.int64)
         return self.finish(z, root.value, ctx)
 
+    def change_channel(
+        self, z: Tensor, predicted: Tensor, channel: int, ctx: Context, start: Mixture | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`change` for one of the changed channels, `z: [batch, elements]`; see `restore_channel`."""
+        shift, log_scale, mixture = self._picked(predicted.to(z.dtype), channel, start)
+        logit, log_derivative = mixture_logit(z, mixture)
+        return ctx.hide((logit + shift) * log_scale.exp()), ctx.total(log_derivative + log_scale)
+
     def restore_channel(
         self, y: Tensor, predicted: Tensor, channel: int, ctx: Context, start: Mixture | None = None
     ) -> Tensor:

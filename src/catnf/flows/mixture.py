@@ -69,7 +69,7 @@ def mixture_logit_inverse(y: Tensor, mixture: Mixture) -> Root:
 def _solve(y: Tensor, mixture: Mixture) -> Root:
     log_weights = F.log_softmax(mixture.logits, dim=-1)
     normalized = Mixture(log_weights, mixture.means, mixture.log_scales)
-    if y.is_cuda and log_weights.shape[-1] <= _MOST_IN_REGISTERS:
+    if y.is_cuda and y.dtype == torch.float32 and log_weights.shape[-1] <= _MOST_IN_REGISTERS:
         from catnf.kernels.mixture_triton import solve
 
         return solve(y, normalized)
@@ -84,4 +84,7 @@ def solve_plain(y: Tensor, mixture: Mixture) -> Root:
         return value - y, log_derivative.exp()
 
     candidates = mixture.means + mixture.log_scales.exp() * y.unsqueeze(-1)
-    return bracketed_newton(function, candidates.amin(-1), candidates.amax(-1))
+    bracket = candidates.amin(-1), candidates.amax(-1)
+    if y.dtype == torch.float64:  # for what must come back to the last digit
+        return bracketed_newton(function, *bracket, steps=60, tolerance=1e-11)
+    return bracketed_newton(function, *bracket)

@@ -11,6 +11,7 @@ from catnf.context import Context, SequenceContext
 from catnf.encodings.encoding import Encoding
 from catnf.encodings.mixture import MixtureEncoding
 from catnf.errors import InputError
+from catnf.flows.coupling import unconverged_roots
 from catnf.flows.transform import Transform
 from catnf.models.categorical_flow import CategoricalFlow
 from catnf.models.model import Bound, Model
@@ -112,5 +113,16 @@ class TextFlow(TextModel, CategoricalFlow):
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
-        """Step by step in both directions, so that rounding is the same."""
-        return super().reconstruct(x, replace(SequenceContext.need(ctx), stepwise=True), generator)
+        """Where symbols come in turn, step by step in both directions and with latents in float64.
+
+        One symbol that rounding turns into another would lead all after it astray, and this is to tell what
+        the encoding confuses.
+        """
+        if not self.causal:
+            return super().reconstruct(x, ctx, generator)
+        self.check(x, ctx)
+        own = replace(self.prepare(ctx, generator), stepwise=True)
+        z = self.encoding.encode(own.hide(x).long(), own.bare(), generator).z
+        back = self.flow.inverse(self.flow(z.double(), own)[0], own)
+        unconverged_roots(self.flow)  # so that the next samples are not blamed for these
+        return own.hide(self.encoding.decode(back.to(z.dtype), own.bare()))
