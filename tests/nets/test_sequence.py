@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError
 from catnf.nets import BidirectionalLSTM, CausalLSTM, CausalTransformer, ChannelHeads, ParallelTransformer
-from catnf.nets.sequence import PLACES, Causal, drop, places
+from catnf.nets.sequence import PLACES, Causal, drop, normalized, places
 from catnf.repetition import Index
 
 Perturb = Callable[[nn.Module, float], nn.Module]
@@ -89,7 +88,24 @@ def test_what_is_dropped() -> None:
 
 def _over_time(network: CausalLSTM) -> list[Tensor]:
     """The weights from one element to the next, of every layer."""
-    return [cell[1] for layer in network.layers for cell in cast("nn.LSTM", layer).all_weights]
+    return [layer[1] for layer in network.lstm.all_weights]
+
+
+def test_numbers_dropped_between_layers_of_an_lstm() -> None:
+    torch.manual_seed(0)
+    network = CausalLSTM(3, 8, 3, dropout=0.5)
+    h, generator = torch.randn(2, 6, 8), torch.Generator().manual_seed(1)
+    out = network.run(h, SequenceContext(2, 6, generator=generator))
+    generator.manual_seed(1)
+    before = normalized(h)
+    for number, layer in enumerate(network.lstm.all_weights):
+        if number:
+            before = before * drop(torch.ones(1, 8), 0.5, generator)
+        alone = nn.LSTM(8, 8, batch_first=True)
+        alone.load_state_dict(dict(zip(alone.state_dict(), layer, strict=True)))
+        before, _ = alone(before)
+    torch.testing.assert_close(out, normalized(before))
+    assert not torch.equal(out, network.run(h, SequenceContext(2, 6)))
 
 
 @pytest.mark.parametrize("layers", [1, 2])

@@ -195,7 +195,8 @@ class CausalLSTM(Causal):
         hidden: width.
         layers: of the LSTM.
         input_dropout: share of elements that are hidden in training.
-        dropout: share of numbers dropped before, between and after the layers in training.
+        dropout: share of numbers dropped before, between and after the layers in training; between them the
+            same ones for a whole batch, since a GPU runs layers side by side if their weights say it all.
         weight_dropout: share of weights from one element to the next that are dropped in training, the same
             ones for a whole batch.
     """
@@ -212,47 +213,49 @@ class CausalLSTM(Causal):
         super().__init__(inputs, hidden, input_dropout, dropout)
         check_share("weight_dropout", weight_dropout)
         self.weight_dropout = weight_dropout
-        # One module runs all layers side by side on a GPU; what is dropped between them must be ours to draw.
-        depths = [layers] if dropout == 0.0 else [1] * layers
-        self.layers = nn.ModuleList(lstm(hidden, hidden, depth) for depth in depths)
+        self.layers = nn.ModuleList([lstm(hidden, hidden, layers)])  # the name that stored weights have
+
+    @property
+    def lstm(self) -> nn.LSTM:
+        """All layers."""
+        return cast("nn.LSTM", self.layers[0])
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
         h = normalized(embedded)
+        layers = self._thinned(ctx.generator)
+        weights = [weight for layer in layers for weight in layer]
+        start = h.new_zeros(len(layers), h.shape[0], self.hidden)
+        training = self.training or ctx.generator is not None
         with _quiet():
-            for number, layer in enumerate(self.layers):
-                seen = drop(h, self.dropout, ctx.generator) if number else h
-                h = self._run_layer(cast("nn.LSTM", layer), seen, ctx.generator)
-        return normalized(h)
+            # Biases, layers, no dropout of torch's, training, one direction, the batch first.
+            out, *_ = torch.lstm(h, (start, start), weights, True, len(layers), 0.0, training, False, True)
+        return normalized(out)
 
-    def _run_layer(self, layer: nn.LSTM, h: Tensor, generator: torch.Generator | None) -> Tensor:
-        out: Tensor
-        if self.weight_dropout == 0.0 or generator is None:
-            out, _ = layer(h)
-            return out
-        weights = []
-        for inwards, onwards, *biases in layer.all_weights:
-            weights += [inwards, drop(onwards, self.weight_dropout, generator), *biases]
-        start = h.new_zeros(layer.num_layers, h.shape[0], layer.hidden_size)
-        out, _, _ = torch.lstm(h, (start, start), weights, True, layer.num_layers, 0.0, True, False, True)
-        return out
+    def _thinned(self, generator: torch.Generator | None) -> list[list[Tensor]]:
+        """The weights of every layer, some of them dropped in training."""
+        layers: list[list[Tensor]] = [[*layer] for layer in self.lstm.all_weights]
+        if generator is None:
+            return layers
+        for number, layer in enumerate(layers):
+            inwards, onwards, *_ = layer
+            if number and self.dropout > 0.0:
+                layer[0] = inwards * kept((1, self.hidden), inwards, self.dropout, generator)
+            layer[1] = drop(onwards, self.weight_dropout, generator)
+        return layers
 
     def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
         zeros = self.mix.weight.new_zeros(ctx.batch, self.hidden)
-        return [(zeros.clone(), zeros.clone()) for _ in self._cells()]
+        return [(zeros.clone(), zeros.clone()) for _ in self.lstm.all_weights]
 
     def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
         # Cell by cell: whole-sequence kernels would rearrange all weights for a single element.
         h = normalized(embedded.squeeze(1))
-        for weights, remembered in zip(self._cells(), state, strict=True):
+        for weights, remembered in zip(self.lstm.all_weights, state, strict=True):
             new = torch.lstm_cell(h, remembered, *weights)
             for old, value in zip(remembered, new, strict=True):
                 old.copy_(value)
             h = new[0]
         return normalized(h).unsqueeze(1)
-
-    def _cells(self) -> list[list[nn.Parameter]]:
-        """The weights of every layer."""
-        return [cell for layer in self.layers for cell in cast("nn.LSTM", layer).all_weights]
 
 
 class BidirectionalLSTM(Network):
