@@ -35,7 +35,10 @@ def test_three_speeds_in_milliseconds(kind: str) -> None:
     assert all(value > 0.02 for value in speeds.values())
     # At least five of nine repeats took the median or longer.
     assert 5 * sum(speeds.values()) <= spent
-    assert speeds["train_step_ms"] > speeds["log_prob_ms"], "a step contains the likelihood"
+    # A step contains the likelihood; the shortest of three, since other work may delay either of them.
+    again = [speeds, *(bench(experiment(kind), 8, CPU, repeats=9) for _ in range(2))]
+    shortest = {name: min(each[name] for each in again) for name in speeds}
+    assert shortest["train_step_ms"] > shortest["log_prob_ms"]
 
 
 def test_timing_waits_for_its_turn(tmp_path: Path) -> None:

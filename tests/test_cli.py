@@ -57,7 +57,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
         "OMP_NUM_THREADS": "1",  # more would wait for each other on busy cores
     }
     command = [sys.executable, "-m", "catnf", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def tree(folder: Path) -> dict[Path, bytes]:

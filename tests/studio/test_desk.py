@@ -40,13 +40,15 @@ def test_a_second_is_refused_until_the_first_has_left() -> None:
 def test_of_many_at_once_one_gets_in() -> None:
     desk, inside, refused = Desk(), [], []
     together = threading.Barrier(8)
+    deadline = time.monotonic() + 20
 
     def enter() -> None:
         together.wait()
         try:
             with desk.alone("counting"):
                 inside.append(1)
-                time.sleep(0.2)
+                while len(refused) < 7 and time.monotonic() < deadline:
+                    time.sleep(0.01)
         except BusyError:
             refused.append(1)
 

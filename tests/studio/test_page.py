@@ -31,7 +31,7 @@ def serving(*options: object) -> Iterator[str]:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.send_signal(signal.SIGINT)
-        assert server.wait(30) == 0
+        assert server.wait(60) == 0
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def opened(browser: Any, address: str, width: int = 1280, height: int = 900) -> 
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(address)
     ready = "return document.documentElement.dataset.ready"
-    WebDriverWait(browser, 20).until(lambda driver: driver.execute_script(ready))
+    WebDriverWait(browser, 60).until(lambda driver: driver.execute_script(ready))
 
 
 def press(browser: Any, selector: str) -> None:

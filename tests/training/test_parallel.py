@@ -46,7 +46,7 @@ def seen(
         [sys.executable, script, folder, folder / "experiments.json"],
         check=True,
         env=ENVIRONMENT,
-        timeout=100,
+        timeout=300,
     )
     return {
         kind: [load_tensors(folder / f"{kind}-{rank}.safetensors")[0] for rank in (0, 1)]
@@ -118,7 +118,7 @@ def test_command_line_with_two_processes(tmp_path: Path) -> None:
     told = []
     for options in (["--max-time=0"], []):
         done = subprocess.run(
-            command + options, env=ENVIRONMENT, capture_output=True, text=True, timeout=100, check=False
+            command + options, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr

@@ -46,10 +46,12 @@ def test_stopped_and_resumed_equals_uninterrupted(
     experiment = tiny(kind, f"training.optimizer={optimizer}")
     whole = run(experiment, tmp_path / "whole")
     assert (whole.step, whole.finished, whole.interrupted) == (20, True, False)
-    for expected in (5, 10, 15, 20):
+    steps = [0]
+    while steps[-1] < 20:  # a piece ends after five steps, or sooner on a machine that stalls for seconds
         piece = run(experiment, tmp_path / "pieces", max_time=0.0)
-        assert piece.step == expected
-    assert piece.finished
+        assert steps[-1] < piece.step <= steps[-1] + 5
+        assert piece.finished == (piece.step == 20)
+        steps.append(piece.step)
     assert_same_run(tmp_path / "whole", tmp_path / "pieces")
 
 
@@ -180,7 +182,7 @@ def test_a_run_writes_all_its_files_and_nothing_else(tiny: Tiny, tmp_path: Path)
 def test_a_run_waits_for_its_turn_and_its_budget_with_it(tiny: Tiny, tmp_path: Path) -> None:
     fcntl = pytest.importorskip("fcntl", reason="needs file locks")
     turn, done = tmp_path / "turn", []
-    options = {"budget": 1.0, "turn": turn}
+    options = {"budget": 3.0, "turn": turn}
     endless = tiny("discrete", "training.steps=1000000")
     waiting = Thread(target=lambda: done.append(run(endless, tmp_path / "run", **options)))
     with turn.open("w") as file:
@@ -191,7 +193,7 @@ def test_a_run_waits_for_its_turn_and_its_budget_with_it(tiny: Tiny, tmp_path: P
         assert not (tmp_path / "run" / "model.safetensors").exists()
     released = time.monotonic()
     waiting.join(60.0)
-    assert time.monotonic() - released > 0.9, "a budget counts from the turn on"
+    assert time.monotonic() - released > 2.9, "a budget counts from the turn on"
     assert done[0].finished
     assert done[0].step > 0
     assert done[0].seconds < 4.0 + (time.monotonic() - released), "waiting is no work"

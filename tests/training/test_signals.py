@@ -33,7 +33,7 @@ def test_killed_at_random_moments_and_resumed_equals_uninterrupted(tmp_path: Pat
         [sys.executable, script, killed, "3", *overrides, "training.steps=1000000"],
         check=True,
         env=ENVIRONMENT,
-        timeout=100,
+        timeout=300,
     )
     reached = load_tensors(killed / "checkpoint.safetensors")[1]["step"]
     assert reached > 0
@@ -62,7 +62,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
         _wait_for_losses(process, tmp_path / "run" / "losses.csv")
         logged = len((tmp_path / "run" / "losses.csv").read_text().splitlines()) - 1
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 0, err
