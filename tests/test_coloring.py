@@ -280,8 +280,15 @@ def test_a_context_must_have_as_many_graphs_as_samples(fitted: FittedModel) -> N
 
 
 def test_ctrl_c_keeps_what_is_made(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "catnf", "data", "coloring", "--counts", "4000", "1", "1", "--workers=1"]
-    process = subprocess.Popen([*command, "-o", tmp_path / "graphs.npz"], stderr=subprocess.PIPE, text=True)
+    # Far more graphs than are made before the interruption; and a job in the background of a shell, as these
+    # tests may be, ignores Ctrl-C and hands that on.
+    command = [sys.executable, "-m", "catnf", "data", "coloring", "--counts", "9999", "1", "1", "--workers=1"]
+    process = subprocess.Popen(
+        [*command, "-o", tmp_path / "graphs.npz"],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     deadline = time.monotonic() + 120
     # Not any *.npz: a file that is still being written ends so too, and an interruption takes it away.
     while not list(tmp_path.glob("*.parts/train-*.npz")) and time.monotonic() < deadline:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,15 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert step < resumed.step <= step + 100
 
 
+@pytest.fixture
+def python_handler() -> Iterator[None]:
+    """Ctrl-C raises, also in a job in the background of a shell, where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_handler")
 def test_a_second_interrupt_acts_as_always() -> None:
     with Interrupt() as interrupt:
         assert not interrupt.requested
