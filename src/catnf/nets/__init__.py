@@ -6,7 +6,7 @@ from catnf.nets.gat import GraphAttention
 from catnf.nets.linear import AlignedLinear, lookup, select
 from catnf.nets.mlp import MLP
 from catnf.nets.network import Network
-from catnf.nets.sequence import BidirectionalLSTM, CausalLSTM
+from catnf.nets.recurrent import BidirectionalLSTM, CausalLSTM
 from catnf.nets.text_transformer import CausalTransformer, ParallelTransformer
 from catnf.nets.transformer import SetTransformer
 
