@@ -24,6 +24,7 @@ Perturb = Callable[[nn.Module, float], nn.Module]
 NETWORKS: dict[str, Callable[[int], nn.Module]] = {
     "one LSTM": lambda inputs: CausalLSTM(inputs, HIDDEN, 1),
     "two layers": lambda inputs: CausalLSTM(inputs, HIDDEN, 2),
+    "feed-forward": lambda inputs: CausalLSTM(inputs, HIDDEN, 1, dropout=0.3, feed_forward=2),
     "layers apart": lambda inputs: CausalLSTM(inputs, HIDDEN, 2, input_dropout=0.3, dropout=0.5),
     "transformer": lambda inputs: CausalTransformer(inputs, HIDDEN, 2, 2, dropout=0.5),
     "several read at once": lambda inputs: CausalTransformer(

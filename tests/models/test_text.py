@@ -236,6 +236,8 @@ def test_other_contexts_are_refused(model: Model) -> None:
     [
         ({"channels": 0}, r"model\.channels is 0; give at least 1"),
         ({"dropout": 1.0}, r"model\.dropout is 1\.0; give a share"),
+        ({"feed_forward": -1}, r"model\.feed_forward is -1; give 0 for none, or more"),
+        ({"network": "transformer", "feed_forward": 2}, r"every transformer layer has one anyway"),
         ({"network": "transformer", "weight_dropout": 0.1}, r"a transformer has no weights over time"),
         ({"network": "transformer", "hidden": 7}, r"model\.hidden is 7; choose an even multiple"),
         ({"kind": "text-parallel", "channels": 1}, r"model\.channels is 1; a channel mask"),

@@ -16,8 +16,17 @@ from catnf.nets.sequence import PLACES, Causal, drop, normalized, places
 from catnf.repetition import Index
 
 Perturb = Callable[[nn.Module, float], nn.Module]
+
+
+def _refining(network: CausalLSTM) -> CausalLSTM:
+    """The feed-forward layer adds nothing at first; here it does."""
+    nn.init.normal_(network.narrow.weight, std=0.3)
+    return network
+
+
 MAKERS: dict[str, Callable[[], Causal]] = {
     "lstm": lambda: CausalLSTM(3, 8, 2),
+    "feed-forward": lambda: _refining(CausalLSTM(3, 8, 2, feed_forward=3)),
     "transformer": lambda: CausalTransformer(3, 8, 2, 2),
     "four read at once": lambda: CausalTransformer(3, 8, 2, 2, reads=4),
     "more read than there are": lambda: CausalTransformer(3, 8, 2, 2, reads=9),

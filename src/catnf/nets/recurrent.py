@@ -33,6 +33,8 @@ class CausalLSTM(Causal):
             same ones for a whole batch, since a GPU runs layers side by side if their weights say it all.
         weight_dropout: share of weights from one element to the next that are dropped in training, the same
             ones for a whole batch.
+        feed_forward: where above 0, the layers add to what enters them, and a feed-forward layer so many
+            times as wide as `hidden` adds to that. It runs over all elements at once, unlike the layers.
     """
 
     def __init__(
@@ -43,11 +45,17 @@ class CausalLSTM(Causal):
         input_dropout: float = 0.0,
         dropout: float = 0.0,
         weight_dropout: float = 0.0,
+        feed_forward: int = 0,
     ) -> None:
         super().__init__(inputs, hidden, input_dropout, dropout)
         check_share("weight_dropout", weight_dropout)
         self.weight_dropout = weight_dropout
         self.layers = nn.ModuleList([lstm(hidden, hidden, layers)])  # the name that stored weights have
+        self.feed_forward = feed_forward
+        if feed_forward:
+            self.widen = nn.Linear(hidden, feed_forward * hidden, bias=False)
+            self.narrow = nn.Linear(feed_forward * hidden, hidden, bias=False)
+            nn.init.zeros_(self.narrow.weight)
 
     @property
     def lstm(self) -> nn.LSTM:
@@ -63,7 +71,16 @@ class CausalLSTM(Causal):
         with _quiet():
             # Biases, layers, no dropout of torch's, training, one direction, the batch first.
             out, *_ = torch.lstm(h, (start, start), weights, True, len(layers), 0.0, training, False, True)
-        return normalized(out)
+        return self._refined(out, h, ctx.generator)
+
+    def _refined(self, out: Tensor, entered: Tensor, generator: torch.Generator | None) -> Tensor:
+        """What comes `out` of the last layer, normalized; both `[..., hidden]`."""
+        out = normalized(out)
+        if not self.feed_forward:
+            return out
+        out = normalized(out + entered)
+        inner = drop(F.gelu(self.widen(out)), self.dropout, generator)
+        return normalized(out + self.narrow(inner))
 
     def _thinned(self, generator: torch.Generator | None) -> list[list[Tensor]]:
         """The weights of every layer, some of them dropped in training."""
@@ -83,13 +100,13 @@ class CausalLSTM(Causal):
 
     def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
         # Cell by cell: whole-sequence kernels would rearrange all weights for a single element.
-        h = normalized(embedded.squeeze(1))
+        h = entered = normalized(embedded.squeeze(1))
         for weights, remembered in zip(self.lstm.all_weights, state, strict=True):
             new = torch.lstm_cell(h, remembered, *weights)
             for old, value in zip(remembered, new, strict=True):
                 old.copy_(value)
             h = new[0]
-        return normalized(h).unsqueeze(1)
+        return self._refined(h, entered, None).unsqueeze(1)
 
 
 class BidirectionalLSTM(Network):

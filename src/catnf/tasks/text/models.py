@@ -57,6 +57,7 @@ class TextModelConfig:
     input_dropout: float = 0.05  # share of symbols that are hidden from those after them in training
     dropout: float = 0.0  # share of numbers dropped in the network over time in training
     weight_dropout: float = 0.0  # share of an LSTM's weights over time that are dropped in training
+    feed_forward: int = 0  # width of a feed-forward layer after an LSTM, in multiples of hidden; 0 for none
     reach: float = 10.0  # how many times farther than other weights the tables of encodings move in a step
     spread: float = 4.0  # how many times farther apart than elsewhere symbols start if the flow is anchored
 
@@ -65,6 +66,8 @@ class TextModelConfig:
         for name in (*names, "features", "encoder_hidden"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
+        if self.feed_forward < 0:
+            raise InputError(f"model.feed_forward is {self.feed_forward}; give 0 for none, or more.")
         for name in ("input_dropout", "dropout", "weight_dropout"):
             check_share(f"model.{name}", getattr(self, name))
         for name in ("reach", "spread"):
@@ -75,6 +78,11 @@ class TextModelConfig:
             raise InputError(
                 f"model.weight_dropout is {self.weight_dropout}, but a transformer has no weights over time; "
                 "use model.dropout, or model.network=lstm."
+            )
+        if transformer and self.feed_forward:
+            raise InputError(
+                f"model.feed_forward is {self.feed_forward}, but every transformer layer has one anyway; "
+                "leave it out, or use model.network=lstm."
             )
         if transformer and (self.hidden % self.heads or self.hidden // self.heads % 2):
             raise InputError(
@@ -137,10 +145,10 @@ def build_text_model(
 
 def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     dropouts = (config.input_dropout, config.dropout)
+    sizes = (config.hidden, config.blocks)
     if config.network == "lstm":
-        return CausalLSTM(inputs, config.hidden, config.blocks, *dropouts, config.weight_dropout)
-    sizes = (config.hidden, config.blocks, config.heads)
-    return CausalTransformer(inputs, *sizes, *dropouts, config.lanes, config.reads)
+        return CausalLSTM(inputs, *sizes, *dropouts, config.weight_dropout, config.feed_forward)
+    return CausalTransformer(inputs, *sizes, config.heads, *dropouts, config.lanes, config.reads)
 
 
 def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | None) -> Transform:
