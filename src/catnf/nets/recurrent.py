@@ -74,7 +74,7 @@ class CausalLSTM(Causal):
         return self._refined(out, h, ctx.generator)
 
     def _refined(self, out: Tensor, entered: Tensor, generator: torch.Generator | None) -> Tensor:
-        """What comes `out` of the last layer, normalized; both `[..., hidden]`."""
+        """States from what came `out` of the last layer and what `entered` the first, all `[..., hidden]`."""
         out = normalized(out)
         if not self.feed_forward:
             return out
