@@ -65,6 +65,15 @@ def test_more_draws_give_a_tighter_bound(models: dict[str, FittedModel]) -> None
     assert values[0] == pytest.approx(bits[0]["bits_bound"]), "one draw is the training bound"
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_weighting_never_loosens_the_bound_of_the_same_draws(
+    models: dict[str, FittedModel], seed: int
+) -> None:
+    few = replace(OPTIONS, examples=2, samples=2, generated=0, seed=seed)
+    metrics = evaluate(models["mixture"], few).metrics
+    assert metrics["bits_per_variable"] <= metrics["bits_bound"] + 1e-6
+
+
 def test_exact_likelihoods_need_one_draw(measured: dict[str, Evaluation]) -> None:
     metrics = measured["discrete"].metrics
     assert metrics["bits_per_variable"] == pytest.approx(metrics["bits_bound"], rel=1e-5)

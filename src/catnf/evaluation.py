@@ -14,7 +14,7 @@ from torch import Tensor
 from catnf.context import Context
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, examples_at_once
-from catnf.models.model import check_temperature
+from catnf.models.model import check_temperature, importance_weighted
 from catnf.tasks.task import Measurement, Measuring, Split
 
 
@@ -101,9 +101,8 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
     x = fitted.task.evaluation(options.split, options.examples)
     ctx = fitted.task.evaluation_context(options.split, options.examples)
     at_once = max(1, _pairs_at_once(fitted, options) // ctx.elements**2)
-    nats = scorer.log_prob(x, options.samples, options.seed, at_once, ctx)
-    alike = fitted.model.exact or options.samples == 1
-    single = nats if alike else scorer.log_prob(x, 1, options.seed, at_once, ctx)
+    draws = scorer.likelihoods(x, options.samples, options.seed, at_once, ctx)
+    nats, single = importance_weighted(draws), draws.mean(1)
     elements = ctx.counts(nats)
     per_unit, bound, back = likelihood_names(fitted)
     metrics: dict[str, float] = {}

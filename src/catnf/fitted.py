@@ -18,6 +18,7 @@ from catnf.context import Context
 from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment
 from catnf.models import Model
+from catnf.models.model import importance_weighted
 from catnf.nets.network import Network
 from catnf.seeds import seeded_generator
 from catnf.storage import load_tensors, peek_header, save_tensors
@@ -116,11 +117,22 @@ class FittedModel:
         chunk: int = 16_384,
         ctx: Context | None = None,
     ) -> Tensor:
-        """The importance-weighted bound of `log p(x)`, in nats: `[batch]`.
+        """The importance-weighted bound of `log p(x)`, in nats: `[batch]`; arguments as in `likelihoods`."""
+        return importance_weighted(self.likelihoods(x, samples, seed, chunk, ctx))
+
+    def likelihoods(
+        self,
+        x: ArrayLike | Tensor,
+        samples: int = 1,
+        seed: int | None = None,
+        chunk: int = 16_384,
+        ctx: Context | None = None,
+    ) -> Tensor:
+        """Draws of lower bounds of `log p(x)`, in nats: `[batch, samples]`, one draw where it is exact.
 
         Args:
             x: examples `[batch, elements]`, as a tensor, an array or nested lists.
-            samples: draws for every example; more tighten the bound.
+            samples: draws for every example; more tighten the bound that they average to.
             seed: for the same draws again.
             chunk: examples times draws that are processed at once.
             ctx: what belongs to the examples, where it does not follow from them.
@@ -136,7 +148,7 @@ class FittedModel:
         for start in range(0, len(x), at_once):
             piece = ctx.select(start, start + at_once).to(self.device)
             moved = x[start : start + at_once].to(self.device)
-            parts.append(self.model.log_prob(moved, piece, samples, generator, chunk))
+            parts.append(self.model.likelihoods(moved, piece, samples, generator, chunk))
         return torch.cat(parts).cpu()
 
 

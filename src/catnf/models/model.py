@@ -88,6 +88,32 @@ class Model(nn.Module):
         return nats + (reconstruction_weight - 1.0) * extra, nats.detach()
 
     @torch.no_grad()
+    def likelihoods(
+        self,
+        x: Tensor,
+        ctx: Context,
+        samples: int = 1,
+        generator: torch.Generator | None = None,
+        chunk: int = 16384,
+    ) -> Tensor:
+        """Draws of `likelihood`, in nats: `[batch, samples]`; of an exact model, the only one `[batch, 1]`.
+
+        They are made in chunks of about `chunk` examples at once, so that memory stays bounded.
+        """
+        self.check(x, ctx)
+        if samples < 1:
+            raise InputError(f"samples is {samples}, but at least one draw is needed.")
+        if self.exact:  # further draws would only repeat the first
+            samples = 1
+        at_once = max(1, min(samples, chunk // ctx.batch))
+        parts = []
+        for done in range(0, samples, at_once):
+            now = min(at_once, samples - done)
+            value = self.likelihood(x.repeat_interleave(now, 0), ctx.repeat(now), generator)
+            parts.append(value.view(ctx.batch, now))
+        return torch.cat(parts, dim=1)
+
+    @torch.no_grad()
     def log_prob(
         self,
         x: Tensor,
@@ -98,27 +124,22 @@ class Model(nn.Module):
     ) -> Tensor:
         """The importance-weighted bound of `log p(x)` with `samples` draws, in nats: `[batch]`.
 
-        Draws are processed in chunks of about `chunk` examples at once, so that memory stays bounded. Exact
-        models need a single draw, whatever `samples` says.
+        Draws are processed in chunks of about `chunk` examples at once. Exact models need a single draw,
+        whatever `samples` says.
         """
-        self.check(x, ctx)
-        if samples < 1:
-            raise InputError(f"samples is {samples}, but at least one draw is needed.")
-        if self.exact:  # further draws would only repeat the first
-            samples = 1
-        at_once = max(1, min(samples, chunk // ctx.batch))
-        total = torch.full((ctx.batch,), -math.inf, device=x.device)
-        done = 0
-        while done < samples:
-            now = min(at_once, samples - done)
-            value = self.likelihood(x.repeat_interleave(now, 0), ctx.repeat(now), generator)
-            total = torch.logaddexp(total, value.view(ctx.batch, now).logsumexp(1))
-            done += now
-        return total - math.log(samples)
+        return importance_weighted(self.likelihoods(x, ctx, samples, generator, chunk))
 
     def check(self, x: Tensor, ctx: Context) -> None:
         """Refuse categories that this model cannot have produced."""
         check_categories(x, ctx, self.categories)
+
+
+def importance_weighted(likelihoods: Tensor) -> Tensor:
+    """The logarithm of the mean of the draws' exponentials, `likelihoods: [batch, samples]`: `[batch]`.
+
+    By Jensen's inequality it is never below the mean of the draws themselves.
+    """
+    return likelihoods.logsumexp(1) - math.log(likelihoods.shape[1])
 
 
 def check_temperature(temperature: float) -> None:

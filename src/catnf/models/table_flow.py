@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from catnf.errors import InputError
 from catnf.flows.any_order import AnyOrderMixture
 from catnf.flows.coupling import unconverged_roots
 from catnf.models.categorical_flow import CategoricalFlow
-from catnf.models.model import Bound, Model, check_categories, draw_categories
+from catnf.models.model import Bound, Model, check_categories, draw_categories, importance_weighted
 from catnf.models.number_flow import NumericFlow
 from catnf.nets.any_order import draw_turns, put_later
 
@@ -153,19 +152,16 @@ class TableFlow(Model):
             inner = SetContext.of(x, ctx.mask)
             categorical = self.categorical.log_prob(x, inner, samples, generator)
         if self.numeric is not None:
+            assert ctx.numbers is not None
+            assert ctx.present is not None
             # A single continuous column has neither an order nor noise.
             alone = self.numeric.columns == 1 and not bool((self.numeric.widths > 0).any())
-            numeric = _averaged(self._draw_numeric(x, ctx, generator), 1 if alone else samples)
+            draws = [
+                self.numeric.log_prob(x, ctx.numbers, ctx.present, generator, ctx.mask)
+                for _ in range(1 if alone else samples)
+            ]
+            numeric = importance_weighted(torch.stack(draws, dim=1))
         return RowLikelihood(categorical, numeric)
-
-    def _draw_numeric(
-        self, x: Tensor, ctx: TableContext, generator: torch.Generator | None
-    ) -> Callable[[], Tensor]:
-        flow, numbers, present = self.numeric, ctx.numbers, ctx.present
-        assert flow is not None
-        assert numbers is not None
-        assert present is not None
-        return lambda: flow.log_prob(x, numbers, present, generator, ctx.mask)
 
     @torch.no_grad()
     def log_prob(
@@ -229,11 +225,3 @@ class TableFlow(Model):
             raise InputError(
                 "A column has a category beyond those it was fitted with; encode rows as fitted."
             )
-
-
-def _averaged(draw: Callable[[], Tensor], samples: int) -> Tensor:
-    """The logarithm of the mean of `samples` draws' exponentials, `[batch]`."""
-    total = draw()
-    for _ in range(samples - 1):
-        total = torch.logaddexp(total, draw())
-    return total - math.log(samples)
