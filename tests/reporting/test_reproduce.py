@@ -83,6 +83,19 @@ def test_a_bundled_model_is_measured_and_pages_are_written(run_catnf: Run, tmp_p
         assert "No model can need fewer than 2.7656 bits" in content
 
 
+def test_a_bundled_model_of_another_training_is_told(run_catnf: Run, tmp_path: Path) -> None:
+    arguments = ("reproduce", "sets", "--only", MIXTURE, *FEW)
+    told = f"The bundled {MIXTURE} is of another training than our figure."
+    assert told not in run_catnf(*arguments).out
+    result = json.loads(json.dumps(Results.bundled()[MIXTURE]))
+    for run in result["runs"]:
+        run["training"]["steps"] += 1
+    path = tmp_path / "results" / f"{MIXTURE}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(result))
+    assert told in run_catnf(*arguments, "--results", tmp_path / "results").out
+
+
 def test_coloring_makes_the_graphs_it_needs(run_catnf: Run) -> None:
     pytest.importorskip("ortools", reason="needs the extra coloring")
     done = run_catnf("reproduce", "coloring", "--only", "graphcnf-rounds-slim", *FEW, "--json")

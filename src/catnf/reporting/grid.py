@@ -6,6 +6,9 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+NOT_MEASURED = "not measured"
+"""In the cell of a figure that there is none of."""
+
 
 @dataclass(frozen=True)
 class Grid:

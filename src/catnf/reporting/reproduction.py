@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catnf.reference import Paper, PaperRow, Result, Results
-from catnf.reporting.grid import Grid
-from catnf.reporting.tables import COLORINGS, MODELS, MOLECULES, NOT_MEASURED, TABLES, TEXTS
+from catnf.reporting.grid import NOT_MEASURED, Grid
+from catnf.reporting.tables import COLORINGS, MODELS, MOLECULES, TABLES, TEXTS
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,23 @@ def grid(block: Block, lines: Sequence[Line], paper: Paper, ours: Results, here:
         told.append(f"No model can need fewer than {best:.4f} bits per variable.")
     names = {line.experiment for line in lines}
     why = [reason for name, reason in here.why.items() if name in names]
-    return Grid(shown, rows, block.title, [*told, *here.notes, *why])
+    other = [] if here.trained else _other_trainings(names, ours, here.results)
+    return Grid(shown, rows, block.title, [*told, *here.notes, *why, *other])
+
+
+def _other_trainings(names: Iterable[str | None], ours: Results, here: Results) -> list[str]:
+    """A sentence for every model measured here that is none of those behind our figure."""
+
+    def training(run: Result) -> tuple[object, ...]:
+        told = run.get("training", {})
+        return tuple(told.get(key) for key in ("steps", "seconds", "revision"))
+
+    both = sorted(name for name in names if name is not None and name in ours and name in here)
+    return [
+        f"The bundled {name} is of another training than our figure."
+        for name in both
+        if training(here[name]) not in [training(run) for run in ours[name].get("runs", [])]
+    ]
 
 
 def _places(block: Block, lines: Sequence[Line], paper: Paper) -> list[str]:

@@ -7,7 +7,8 @@ from catnf.reference import Paper, Results
 from catnf.reporting.grid import Grid
 from catnf.reporting.page import Section, paragraphs, table
 from catnf.reporting.reproduction import BLOCKS, Here, compare, experiments, grid
-from catnf.reporting.tables import AUTHORS, anomalies_table, comparison_table, scale_table, speed_table
+from catnf.reporting.tables import AUTHORS, speed_table
+from catnf.reporting.tool_tables import anomalies_table, comparison_table, scale_table
 
 TITLES = {
     "sets": "Sets",

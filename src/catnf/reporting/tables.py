@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from catnf.reference import Paper, Result, Results
-from catnf.reporting.grid import Grid
-
-NOT_MEASURED = "not measured"
+from catnf.reporting.grid import NOT_MEASURED, Grid
+from catnf.reporting.tool_tables import anomalies_table, comparison_table, scale_table
 
 MODELS = {
     "mixture": "CNF, mixture encoding",
@@ -42,6 +41,7 @@ TABLES = {
 }
 TEXTS = {
     "mixture": "CNF, mixture encoding",
+    "mixture-bundled": "CNF, mixture encoding, an earlier network (bundled)",
     "mixture-free": "CNF, mixture encoding, places found by itself",
     "lstm": "LSTM language model",
     "latent": "Latent NF",
@@ -50,15 +50,7 @@ TEXTS = {
     "lanes": "CNF, transformer, eight symbols at once (ours)",
     "parallel": "CNF, whole windows at once (ours)",
 }
-COMPARED = {
-    "catnf": "catnf",
-    "ctgan": "CTGAN",
-    "tvae": "TVAE",
-    "bayesian-network": "Bayesian network (pgmpy)",
-    "forest": "adversarial forest (arfpy)",
-    "independent": "independent columns",
-    "real": "the fitted rows themselves",
-}
+_TEXT_UNITS = {"ptb": "char", "text8": "char", "text8-words": "word", "wikitext2": "word"}
 # Of the first table: what is shown, its metric, the paper's model, and ours that is bundled.
 HEADLINES = {
     "permutations of 16 (sets), bits per variable": ("bits_per_variable", "sets/shuffling/mixture", None),
@@ -158,17 +150,13 @@ def molecules_table(results: Results, paper: Paper) -> Grid:
 
 def texts_table(results: Results, paper: Paper) -> Grid:
     """Texts, our numbers beside the paper's: data sets and models of which something is measured."""
-    units = {"ptb": "char", "text8": "char", "text8-words": "word", "wikitext2": "word"}
-    measured = [(data, model) for data in units for model in TEXTS if f"text/{data}/{model}" in results]
-    shown = [data for data in units if any(data == found for found, _ in measured)]
-    in_paper = {data for data in units if any(f"text/{data}/{model}" in paper.rows for model in TEXTS)}
+    shown, models = _measured_texts(results)
+    in_paper = {data for data in shown if any(f"text/{data}/{model}" in paper.rows for model in TEXTS)}
     rows = []
-    for model, name in TEXTS.items():
-        if not any(model == found for _, found in measured):
-            continue
-        cells = [name]
+    for model in models:
+        cells = [TEXTS[model]]
         for data in shown:
-            experiment, metric = f"text/{data}/{model}", f"bits_per_{units[data]}"
+            experiment, metric = f"text/{data}/{model}", f"bits_per_{_TEXT_UNITS[data]}"
             cells.append(_our_text(results.get(experiment), metric))
             row = paper.rows.get(experiment)
             if data in in_paper:
@@ -176,6 +164,30 @@ def texts_table(results: Results, paper: Paper) -> Grid:
         rows.append(cells)
     heads = [head for data in shown for head in ((data, "paper") if data in in_paper else (data,))]
     return Grid(["bits per symbol (of which decoding)", *heads], rows)
+
+
+def text_trainings_table(results: Results) -> Grid:
+    """For how long the models of texts made steps, and how many."""
+
+    def cell(result: Result | None) -> str:
+        if result is None:
+            return "–"
+        told = result["runs"][0]["training"]
+        return f"{told['budget']:.0f} ({told['steps']:,})"
+
+    shown, models = _measured_texts(results)
+    rows = [
+        [TEXTS[model], *(cell(results.get(f"text/{data}/{model}")) for data in shown)] for model in models
+    ]
+    return Grid(["seconds (steps)", *shown], rows)
+
+
+def _measured_texts(results: Results) -> tuple[list[str], list[str]]:
+    """Data sets and models of texts of which something is measured."""
+    names = [f"{data}/{model}" for data in _TEXT_UNITS for model in TEXTS]
+    measured = [name.split("/") for name in names if f"text/{name}" in results]
+    data, models = {data for data, _ in measured}, {model for _, model in measured}
+    return [name for name in _TEXT_UNITS if name in data], [name for name in TEXTS if name in models]
 
 
 def credit_table(results: Results, paper: Paper) -> Grid:
@@ -197,57 +209,6 @@ def credit_table(results: Results, paper: Paper) -> Grid:
         bits = alone["metrics"]["bits_per_variable"]
         rows.append(["independent columns", f"{bits:.3f}", "", "not given"])
     return Grid(["credit risk, bits per variable", "mean of the seeds", "every seed", "paper"], rows)
-
-
-def comparison_table(results: Results) -> Grid:
-    """Tools that make synthetic rows, side by side."""
-    heads = ["pair error", "shape error", "F1", "detection", "bits per row", "fit", "sampling"]
-    figures = ("pair_error", "shape_error", "f1", "detection_auc")
-    rows = []
-    for data in ("car", "credit", "adult"):
-        for tool, name in COMPARED.items():
-            result = results.get(f"table/comparison/{data}/{tool}")
-            if result is None:
-                rows.append([f"{data}: {name}", NOT_MEASURED, *[""] * 6])
-                continue
-            metrics, seeds = result["metrics"], len(result["seeds"])
-            title = f"{data}: {name}" + (f", {seeds} seeds" if seeds > 1 else "")
-            cells = [f"{metrics[figure]:.3f}" for figure in figures]
-            cells.append(f"{metrics['bits_per_row']:.2f}" if "bits_per_row" in metrics else "–")
-            for figure in ("fit_processor_seconds", "sample_processor_seconds"):
-                cells.append(f"{metrics[figure]:.1f} s" if figure in metrics else "–")
-            rows.append([title, *cells])
-    return Grid(["", *heads], rows)
-
-
-def anomalies_table(results: Results) -> Grid:
-    """Shuffled rows, found by likelihood and by an isolation forest."""
-    result = results["table/anomalies"]
-    metrics = result["metrics"]
-    rows = []
-    for name in ("made", "car"):
-        found = (metrics[f"{name}_roc_auc"], metrics[f"{name}_roc_auc_isolation_forest"])
-        rows.append([f"{name}, {result['n'][name]:,} rows", *(f"{value:.3f}" for value in found)])
-    return Grid([f"area under the curve, {_seeds(result)}", "likelihood", "isolation forest"], rows)
-
-
-def scale_table(results: Results) -> Grid:
-    """What fitting costs as rows, columns and categories get more."""
-    rows = []
-    names = ("scale", "scale-whole", "scale-wide", "scale-long")
-    found = [(name, results.get(f"table/{name}")) for name in names]
-    for name, run in ((name, run) for name, result in found if result is not None for run in result["runs"]):
-        columns = str(run.get("columns", 20))
-        if run.get("most_categories", 0) > 1000:
-            columns += f", one of {run['most_categories']:,} categories"
-        # Processor time is known of the whole; training has as much of it as of the wall time.
-        share = run["training_seconds"] / run["fit_seconds"]
-        cells = [f"{run['rows']:,}", columns, f"{run['reading_seconds_per_million_rows']:.0f} s"]
-        cells += [f"{run['steps']:,}", f"{share * run['processor_milliseconds_per_step']:.0f} ms"]
-        whole = f"{run['fit_processor_seconds'] / 60:.1f} min" if name.endswith("whole") else "–"
-        rows.append([*cells, whole, f"{run['peak_gigabytes']:.1f} GB"])
-    heads = ["rows", "columns", "reading, per million rows", "steps made", "a training step", "whole fit"]
-    return Grid([*heads, "most memory"], rows)
 
 
 def speed_table(results: Results) -> Grid:
@@ -273,6 +234,7 @@ def readme_tables(results: Results, paper: Paper) -> dict[str, Grid]:
         "colorings": colorings_table(results, paper),
         "molecules": molecules_table(results, paper),
         "texts": texts_table(results, paper),
+        "trainings": text_trainings_table(results),
         "tables": credit_table(results, paper),
         "comparison": comparison_table(results),
         "anomalies": anomalies_table(results),
