@@ -1,19 +1,64 @@
-"""Loss curves of several runs beside each other, whole and close up, as in the paper's appendix on Latent NF.
+"""Loss curves of several runs beside each other, as in the paper's appendix on Latent NF.
 
-python benchmarks/loss_curves.py OUT.png NAME=FOLDER [NAME=FOLDER ...]
+python benchmarks/loss_curves.py results/losses/NAME.json TITLE=FOLDER [TITLE=FOLDER ...] [--picture OUT.png]
 
 Every curve is the mean of the last ten losses.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import shlex
 import sys
 from pathlib import Path
 
-from catnf.reporting.curves import draw_curves
+from catnf.configuration import to_mapping
+from catnf.fitted import load
+from catnf.provenance import revision
+from catnf.reporting.curves import MEAN, draw_curves, read_losses, stored_curves
+from catnf.storage import write_text
+
+MOST = 500  # points of a stored curve
+
+
+def main(output: Path, folders: dict[str, Path], picture: Path | None) -> None:
+    """Write the curves with what they are of, and draw them."""
+    runs, curves = [], {}
+    for name, folder in folders.items():
+        steps, bits = read_losses(folder)
+        some = slice(MEAN - 1, None, max(MEAN, len(steps) // MOST))
+        curves[name] = {
+            "steps": [int(step) for step in steps[some]],
+            "bits": [round(float(value), 4) for value in bits[some]],
+        }
+        fitted = load(folder)
+        runs.append(
+            {
+                "experiment": fitted.experiment.name,
+                "title": name,
+                "metrics": {"last_loss": round(float(bits[-1]), 4)},
+                "seeds": [fitted.seed],
+                "training": dict(fitted.provenance),
+                "config": to_mapping(fitted.experiment),
+            }
+        )
+    outcome = {
+        "revision": revision(),
+        "command": shlex.join(["python", *sys.argv]),
+        "runs": runs,
+        "curves": curves,
+    }
+    write_text(output, json.dumps(outcome) + "\n")
+    if picture is not None:
+        draw_curves(picture, stored_curves(outcome))
+
 
 if __name__ == "__main__":
-    named = dict(part.split("=", 1) for part in sys.argv[2:])
-    if not named:
-        sys.exit(__doc__)
-    print(draw_curves(Path(sys.argv[1]), {name: Path(folder) for name, folder in named.items()}))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("runs", nargs="+", metavar="TITLE=FOLDER")
+    parser.add_argument("--picture", type=Path)
+    given = parser.parse_args()
+    named = dict(part.split("=", 1) for part in given.runs)
+    main(given.output, {name: Path(folder) for name, folder in named.items()}, given.picture)

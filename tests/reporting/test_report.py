@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from catnf.reference import Results, load_paper
-from catnf.reporting.curves import read_losses
 from catnf.reporting.encodings import KINDS
 from catnf.reporting.report import ReportOptions, write_report
 
@@ -131,14 +130,6 @@ def test_what_has_no_source_is_left_out_with_one_sentence(
     text = " ".join(seen(page).texts)
     assert all(sentence in text for sentence in left_out)
     assert "not measured" in text, "the paper's tables are there all the same"
-
-
-def test_losses_are_running_means(tmp_path: Path) -> None:
-    (tmp_path / "losses.csv").write_text("step,bits\n" + "\n".join(f"{n},{n}" for n in range(30)))
-    steps, bits = read_losses(tmp_path)
-    assert steps.tolist() == list(range(30))
-    assert bits[0] == 0
-    assert bits[29] == pytest.approx(sum(range(20, 30)) / 10)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Loss curves of several runs beside each other, whole and close up."""
+"""Loss curves of several trainings beside each other, whole and close up."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 
 from catnf.drawing import make_figure, save_figure
 from catnf.errors import InputError, StorageError
+from catnf.reference import Result
 from catnf.training.checkpoint import LOSSES
 
 MEAN = 10  # losses
 COLORS = ("#2a6fbb", "#c8553d", "#5b8c5a", "#8a5aa8", "#7a7a7a")
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Steps of a training and the running means of their losses in bits, `[steps]` each."""
 
 
 def read_losses(folder: Path) -> Curve:
-    """Steps of a run and the running means of their losses in bits, `[steps]` each."""
+    """The curve of a run."""
     path = folder / LOSSES
     try:
         steps, bits = np.loadtxt(path, delimiter=",", skiprows=1, unpack=True, ndmin=2)
@@ -31,11 +33,25 @@ def read_losses(folder: Path) -> Curve:
     return steps, (sums[last] - sums[first]) / (last - first)
 
 
-def draw_curves(path: Path, runs: Mapping[str, Path], ylabel: str = "bits per symbol") -> Path:
-    """Draw the losses of `runs`, folders by their names, each as the mean of the last ten, into a PNG."""
-    if not runs:
+def stored_curves(result: Result) -> dict[str, Curve]:
+    """The curves of a result that `benchmarks/loss_curves.py` wrote, by their names."""
+    return {
+        name: (np.array(told["steps"]), np.array(told["bits"])) for name, told in result["curves"].items()
+    }
+
+
+def loss_caption(result: Result) -> str:
+    """What the curves of a result are of."""
+    runs = result["runs"]
+    steps = max(int(run["training"]["steps"]) for run in runs)
+    places = sorted({str(run["training"]["hardware"]) for run in runs})
+    return f"Means of the last {MEAN} losses, {steps:,} steps, trained on {' and '.join(places)}."
+
+
+def draw_curves(path: Path, curves: Mapping[str, Curve], ylabel: str = "bits per symbol") -> Path:
+    """Draw curves by their names into a PNG."""
+    if not curves:
         raise InputError("There are no runs to draw; give at least one.")
-    curves = {name: read_losses(folder) for name, folder in runs.items()}
     figure = make_figure(10.0, 4.0)
     for place, title in enumerate(("whole", "close up"), 1):
         axes = figure.add_subplot(1, 2, place)

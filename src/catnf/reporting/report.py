@@ -16,7 +16,7 @@ from catnf.errors import CatnfError, InputError
 from catnf.fitted import load
 from catnf.provenance import hardware, revision
 from catnf.reference import Paper, Results, load_paper
-from catnf.reporting.curves import draw_curves
+from catnf.reporting.curves import draw_curves, loss_caption, read_losses, stored_curves
 from catnf.reporting.drawn import colored_graphs, molecule_distributions, molecule_grid
 from catnf.reporting.encodings import KINDS, draw_encoding, train_tiny
 from catnf.reporting.page import Section, document, paragraphs, picture, table
@@ -142,12 +142,19 @@ def _encodings(folder: Path, options: ReportOptions, trained: dict[str, Path]) -
 def _curves(folder: Path, options: ReportOptions, trained: Mapping[str, Path]) -> Section:
     parts = []
     if trained:
-        image = draw_curves(folder / "curves.png", trained, "bits per variable")
+        curves = {name: read_losses(run) for name, run in trained.items()}
+        image = draw_curves(folder / "curves.png", curves, "bits per variable")
         parts.append(picture(image, "loss curves of tiny flows", "The flows above.", wide=True))
+    stored = options.results.get("losses/text8")
+    if stored is not None:
+        image = draw_curves(folder / "curves-text8.png", stored_curves(stored))
+        alt = "loss curves of flows and of a language model on text8"
+        parts.append(picture(image, alt, loss_caption(stored), wide=True))
     for place in options.runs:
         found = sorted(file.parent for file in place.rglob(LOSSES))
         for start in range(0, len(found), _MOST_CURVES):
-            some = {str(run.relative_to(place)): run for run in found[start : start + _MOST_CURVES]}
+            runs = found[start : start + _MOST_CURVES]
+            some = {str(run.relative_to(place)): read_losses(run) for run in runs}
             image = draw_curves(folder / f"curves-{len(parts)}.png", some)
             parts.append(picture(image, f"loss curves of {', '.join(some)}", f"Runs of {place}.", wide=True))
     if not parts:
