@@ -13,9 +13,12 @@ import torch
 from catnf import sample_texts
 from catnf.errors import InputError
 from catnf.evaluation import EvaluationOptions, evaluate_likelihood
+from catnf.experiments import load_experiment
 from catnf.fitted import load
 from catnf.storage import load_tensors
 from catnf.text import DEFAULT_MODEL
+from catnf.training.options import RunOptions
+from catnf.training.run import train as train_run
 
 SMALL = [
     *("task.window=16", "model.hidden=16", "model.blocks=1", "model.width=8", "model.encoder_hidden=8"),
@@ -105,14 +108,14 @@ def test_stopped_and_resumed_equals_uninterrupted(
     kind: str, run_catnf: Run, story: Path, tmp_path: Path
 ) -> None:
     """Dropout included, which draws from the run's own generator."""
-    noisy = ("model.dropout=0.3", "model.input_dropout=0.2")
-    train(run_catnf, story, kind, "whole", *noisy)
-    name = ("train", f"text/text8/{kind}", "--text", story, "-o", "pieces", "--device", "cpu", "--quiet")
-    for _ in range(8):
-        outcome = run_catnf(*name, "--max-time", 0, *options(kind, *noisy))
-        assert outcome.code == 0, outcome.err
-        if "Stopped early" not in outcome.err:
-            break
+    assert run_catnf("data", "text", story, "-o", "story.npz").code == 0
+    changes = (*SMALL, *KINDS[kind], "model.dropout=0.3", "model.input_dropout=0.2")
+    experiment = load_experiment(f"text/text8/{kind}", (*changes, f"task.source={tmp_path / 'story.npz'}"))
+    train_run(experiment, RunOptions(tmp_path / "whole", device="cpu", quiet=True))
+    piece = RunOptions(tmp_path / "pieces", device="cpu", quiet=True, max_time=0.0, log_every=2)
+    stops = [train_run(experiment, piece).step for _ in range(6)]
+    assert stops[-1] == 6
+    assert len(set(stops)) > 1, "it was really stopped"
     whole, pieces = (
         load_tensors(tmp_path / folder / "model.safetensors")[0] for folder in ("whole", "pieces")
     )

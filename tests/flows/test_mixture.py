@@ -94,6 +94,18 @@ def test_tails_and_their_gradients_are_finite(x: float) -> None:
         assert torch.isfinite(gradient).all()
 
 
+def test_a_latent_in_float64_comes_back_through_parameters_in_float32() -> None:
+    """Scales are rounded, and the bracket must be that of the rounded ones."""
+    for mixtures in (1, 3):
+        mixture = random_mixture((5000, mixtures), reach=20.0, scales=(-5.0, 3.0))
+        mixture = Mixture(*(part.float() for part in mixture))
+        y = uniform((5000,), -9.0, 9.0, seed=4)
+        root = mixture_logit_inverse(y, mixture)
+        assert root.value.dtype == torch.float64
+        assert bool(root.converged.all())
+        torch.testing.assert_close(mixture_logit(root.value, mixture)[0], y, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_monotone(dtype: torch.dtype) -> None:
     mixture = random_mixture((50, 1, 4), 3.0, (-3.0, 2.0))

@@ -38,6 +38,17 @@ def test_not_a_number_is_reported() -> None:
     assert not root.converged.any()
 
 
+def test_what_ends_the_search_is_converged() -> None:
+    """A step at the very edge of the tolerance: rounding it must not turn the verdict."""
+    low, high = torch.linspace(0.5, 40.0, 20_001), torch.linspace(2.5, 42.0, 20_001)
+    start = 0.5 * (low + high)
+    root = start - 1e-5 * (1.0 + start)
+    settled = (start - root) <= 1e-5 * (1.0 + start)
+    assert 1000 < int(settled.sum()) < 20_000, "some at either side of the edge"
+    found = bracketed_newton(lambda x: (x - root, torch.ones_like(x)), low, high, steps=1)
+    assert bool(found.converged[settled].all())
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.0, 9.0), (2.0, 9.0), (-5.0, 2.0), (2.0, 2.0), (-1e3, 1e3)])
 def test_brackets(low: float, high: float) -> None:
     root = bracketed_newton(cubic, torch.tensor([low]), torch.tensor([high]), steps=60)

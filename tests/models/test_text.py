@@ -99,7 +99,7 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
         return
     one = torch.stack([model.log_prob(x, ctx, 1, seeded(seed)) for seed in range(64)]).mean(0)
     many = model.log_prob(x, ctx, 2000, seeded(1))
-    assert float(one.exp().sum()) < 1.0
+    assert float(one.exp().sum()) < 1.0 + 1e-5, "but for rounding: bounds that are nearly exact reach one"
     assert (many > one - 0.3).all(), "more draws tighten the bound"
     total, close = float(many.exp().sum()), kind in ("anchored", "transformer", "lanes", "words", "parallel")
     # Where encodings do not know what the flow expects, few draws hold most of the weight.

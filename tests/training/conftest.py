@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable
 
 import pytest
@@ -24,3 +26,13 @@ def tiny() -> Tiny:
         return load_experiment(f"sets/shuffling/{kind}", values)
 
     return make
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that moves by 1 ms whenever it is read: pieces end after their steps on any machine.
+
+    By a real clock, a machine that stalls for seconds ends them sooner.
+    """
+    ticks = itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: 0.001 * next(ticks))

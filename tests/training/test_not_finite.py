@@ -32,6 +32,7 @@ def test_the_step_is_named_and_nothing_is_saved(tiny: Tiny, tmp_path: Path) -> N
     assert not list(tmp_path.glob("*.safetensors"))
 
 
+@pytest.mark.usefixtures("ticking")
 @pytest.mark.parametrize(
     ("poisoned", "message"),
     [

@@ -105,9 +105,10 @@ def test_handlers_are_put_back() -> None:
 
 
 def _wait_for_losses(process: subprocess.Popen[str], path: Path) -> None:
-    for _ in range(3000):
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
         if path.exists() and len(path.read_text().splitlines()) > 1:
             return
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
-    pytest.fail("no losses were logged within a minute")
+    pytest.fail("no losses were logged within four minutes")

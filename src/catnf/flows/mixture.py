@@ -67,23 +67,23 @@ def mixture_logit_inverse(y: Tensor, mixture: Mixture) -> Root:
 
 
 def _solve(y: Tensor, mixture: Mixture) -> Root:
-    log_weights = F.log_softmax(mixture.logits, dim=-1)
-    normalized = Mixture(log_weights, mixture.means, mixture.log_scales)
-    if y.is_cuda and y.dtype == torch.float32 and log_weights.shape[-1] <= _MOST_IN_REGISTERS:
+    if y.is_cuda and y.dtype == torch.float32 and mixture.logits.shape[-1] <= _MOST_IN_REGISTERS:
         from catnf.kernels.mixture_triton import solve
 
-        return solve(y, normalized)
-    return solve_plain(y, normalized)
+        return solve(y, Mixture(F.log_softmax(mixture.logits, dim=-1), mixture.means, mixture.log_scales))
+    # Normalized twice, logits would round otherwise than on the way forth.
+    return solve_plain(y, mixture)
 
 
 def solve_plain(y: Tensor, mixture: Mixture) -> Root:
-    """The root search in plain torch; `mixture.logits` are normalized log-weights."""
+    """The root search in plain torch."""
 
     def function(x: Tensor) -> tuple[Tensor, Tensor]:
         value, log_derivative = mixture_logit(x, mixture)
         return value - y, log_derivative.exp()
 
-    candidates = mixture.means + mixture.log_scales.exp() * y.unsqueeze(-1)
+    # By the same rounded scales as in the function, so that the root of a float64 is not beside the bracket.
+    candidates = mixture.means + y.unsqueeze(-1) / torch.exp(-mixture.log_scales)
     bracket = candidates.amin(-1), candidates.amax(-1)
     if y.dtype == torch.float64:  # for what must come back to the last digit
         return bracketed_newton(function, *bracket, steps=60, tolerance=1e-11)

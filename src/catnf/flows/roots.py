@@ -14,7 +14,7 @@ class Root(NamedTuple):
 
     Attributes:
         value: the root.
-        converged: true where the last step was below the tolerance.
+        converged: true where the last step, or Newton's step from there, was below the tolerance.
     """
 
     value: Tensor
@@ -48,14 +48,17 @@ def bracketed_newton(
     """
     x = 0.5 * (low + high)
     before = step = value = high - low
+    settled = torch.zeros_like(x, dtype=torch.bool)
     for _ in range(steps):
         value, derivative = function(x)
         low = torch.where(value <= 0, x, low)
         high = torch.where(value >= 0, x, high)
         change = -value / derivative.clamp(min=1e-12)
-        newton = x + change
-        # At the root the change is rounding noise, which need not shrink: it is not a reason to bisect.
+        # At the root the change is rounding noise, which need neither shrink nor stay inside: it is not a
+        # reason to bisect.
         settled = change.abs() <= tolerance * (1.0 + x.abs())
+        newton = x + change
+        newton = torch.where(settled, torch.minimum(torch.maximum(newton, low), high), newton)
         shrinking = change.abs() <= 0.5 * before.abs()
         inside = (newton >= low) & (newton <= high)
         new = torch.where(inside & (shrinking | settled), newton, 0.5 * (low + high))
@@ -64,5 +67,7 @@ def bracketed_newton(
         # Reading a result stops a GPU but costs a CPU nothing.
         if x.device.type == "cpu" and not torch.compiler.is_compiling() and bool(settled.all()):
             break
+    # What was settled moved by no more than that, but for rounding; so it is not asked again.
+    settled = settled | (step.abs() <= tolerance * (1.0 + x.abs()))
     # A function that gives no number moves nothing, which is not convergence.
-    return Root(x, (step.abs() <= tolerance * (1.0 + x.abs())) & torch.isfinite(value))
+    return Root(x, settled & torch.isfinite(value))

@@ -44,13 +44,14 @@ def _search(
         tl.load(log_scales + offsets, mask=valid, other=0.0),
         tl.load(log_scales + first, mask=inside, other=0.0),
     )
-    candidates = mean + tl.exp(ls) * target[:, None]
+    inverse_scale = tl.exp(-ls)
+    candidates = mean + target[:, None] / inverse_scale
     low, high = tl.min(candidates, 1), tl.max(candidates, 1)
     x = 0.5 * (low + high)
     before = high - low
     step = high - low
-    inverse_scale = tl.exp(-ls)
     last = step
+    settled = step != step
     for _ in range(STEPS):
         u = (x[:, None] - mean) * inverse_scale
         left, right = _logsigmoid(u), _logsigmoid(-u)
@@ -61,8 +62,9 @@ def _search(
         low = tl.where(g <= 0, x, low)
         high = tl.where(g >= 0, x, high)
         change = -g / tl.maximum(slope, 1e-12)
-        newton = x + change
         settled = tl.abs(change) <= tolerance * (1.0 + tl.abs(x))
+        newton = x + change
+        newton = tl.where(settled, tl.minimum(tl.maximum(newton, low), high), newton)
         shrinking = tl.abs(change) <= 0.5 * tl.abs(before)
         accept = (newton >= low) & (newton <= high) & (shrinking | settled)
         new = tl.where(accept, newton, 0.5 * (low + high))
@@ -71,7 +73,7 @@ def _search(
         x = new
     tl.store(value + rows, x, mask=rows < count)
     # A function that gives no number moves nothing, which is not convergence: NaN differs from itself.
-    good = (tl.abs(step) <= tolerance * (1.0 + tl.abs(x))) & (last == last)
+    good = (settled | (tl.abs(step) <= tolerance * (1.0 + tl.abs(x)))) & (last == last)
     tl.store(converged + rows, good, mask=rows < count)
 
 
