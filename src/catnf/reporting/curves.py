@@ -14,7 +14,7 @@ from catnf.reference import Result
 from catnf.training.checkpoint import LOSSES
 
 MEAN = 10  # losses
-COLORS = ("#2a6fbb", "#c8553d", "#5b8c5a", "#8a5aa8", "#7a7a7a")
+COLORS = ("#2a6fbb", "#c8553d", "#5b8c5a", "#8a5aa8", "#7a7a7a", "#b08a2e")
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Steps of a training and the running means of their losses in bits, `[steps]` each."""
@@ -64,5 +64,6 @@ def draw_curves(path: Path, curves: Mapping[str, Curve], ylabel: str = "bits per
             low = min(float(bits.min()) for _, bits in curves.values())
             high = max(float(np.quantile(bits[len(bits) // 5 :], 0.98)) for _, bits in curves.values())
             axes.set_ylim(low - 0.03 * (high - low), high + 0.1 * (high - low) + 1e-6)
-        axes.legend(frameon=False)
+        else:
+            axes.legend(frameon=False)
     return save_figure(figure, path)
