@@ -159,6 +159,7 @@ def test_paths_stay_where_samples_are(seeded: Callable[[int], torch.Generator]) 
         (["score", "salts.smi"], ["no molecule that can be scored", "line 1: several molecules"]),
         (["score", "missing.smi"], ["missing.smi cannot be read"]),
         (["score", "some.smi", "--samples=0"], ["samples is 0"]),
+        (["score", "some.smi", "-o", "some.smi"], ["The output is some.smi, which is read"]),
         (["interpolate", "C*", "CC"], ["'C*' cannot be used: wildcard atom"]),
         (["interpolate", "CC", "C" * 40], ["too large, 40 atoms"]),
         (["interpolate", "CC", "CCC", "--steps=1"], ["steps is 1"]),

@@ -207,3 +207,10 @@ def test_what_is_no_text(run_catnf: Run, story: Path) -> None:
         in run_catnf("sample", "sets/shuffling/mixture", "--prompt", "a").err
     )
     assert "give a name that ends in .npz" in run_catnf("data", "text", story, "-o", "out.txt").err
+
+
+def test_a_run_that_ends_before_its_warm_up_says_so(run_catnf: Run, story: Path) -> None:
+    done = train(run_catnf, story, "lstm", "runs", "training.warmup=50")
+    assert done.code == 0
+    assert "Learning rates were still rising, for 50 steps" in done.err
+    assert "--set training.warmup=1" in done.err

@@ -96,6 +96,8 @@ def test_given_values_and_ranges(flow: CategoricalFlow) -> None:
     other = flow.sample(300, given={"color": "green"})["size"].median()
     assert free < other
     assert set(flow.sample(10, given={"count": 30})["count"]) == {30}
+    assert set(flow.sample(50, given={"count": (29.5, 31.9)})["count"]) <= {30, 31}
+    assert flow.sample(50, given={"count": (30, 1000)})["count"].between(30, 1000).all()
     with pytest.warns(UserWarning, match="effective rows"):
         flow.sample(250, given={"count": (48, 60), "grade": 1, "color": "blue"})
 
@@ -107,6 +109,10 @@ def test_given_values_and_ranges(flow: CategoricalFlow) -> None:
         ({"color": "pink"}, "never held 'pink'"),
         ({"size": 1.5}, r"give a range \(low, high\)"),
         ({"size": (3.0, 1.0)}, "give \\(low, high\\)"),
+        ({"count": (900, 950)}, "'count' held whole numbers from .* and none of these is 900 to 950"),
+        ({"count": 900}, "none of these is 900;"),
+        ({"count": (25.2, 25.8)}, "none of these is 25.2 to 25.8"),
+        ({"size": (1e6, 2e6)}, r"'size' held from .* is 1e\+06 to 2e\+06"),
     ],
 )
 def test_what_cannot_be_given_is_refused(flow: CategoricalFlow, given: dict[str, Any], told: str) -> None:

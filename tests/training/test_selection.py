@@ -35,6 +35,21 @@ def parts(experiment: Experiment) -> tuple[TrainingStep, Selection]:
     return step, Selection(step, task, experiment.training)
 
 
+def test_what_cannot_be_validated_is_refused_before_the_first_step(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = tiny("mixture", *LOOKS)
+
+    def none(self: object, split: str, limit: int | None = None) -> None:
+        raise InputError(f"The {split} split is empty.")
+
+    monkeypatch.setattr(type(experiment.make_task()), "evaluation", none)
+    with pytest.raises(InputError, match="The validation split is empty"):
+        run(experiment, tmp_path)
+    assert not (tmp_path / "losses.csv").exists()
+    run(tiny("mixture"), tmp_path)  # without looks, nothing is missing
+
+
 def test_the_best_look_is_kept(tiny: Tiny) -> None:
     step, selection = parts(tiny("mixture", *LOOKS, "training.learning_rate=0.05"))
     seen = []

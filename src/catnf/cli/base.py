@@ -120,6 +120,12 @@ def check_archive_name(path: Path) -> None:
         raise InputError(f"The output is {path}; give a name that ends in .npz.")
 
 
+def check_not_input(output: Path | None, given: Path) -> None:
+    """Refuse to write over what is read."""
+    if output is not None and output.exists() and given.exists() and output.samefile(given):
+        raise InputError(f"The output is {output}, which is read; give another name.")
+
+
 def check_picture_name(path: Path) -> None:
     """Refuse the name of a picture of another kind than is drawn."""
     if path.suffix.lower() != ".png":

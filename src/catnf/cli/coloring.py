@@ -14,6 +14,7 @@ from catnf.cli.base import (
     Device,
     app,
     check_archive_name,
+    check_picture_name,
     chosen_device,
     data,
     messages,
@@ -97,6 +98,8 @@ def color(
     from catnf.fitted import bundled_names, load
     from catnf.tasks.coloring.files import read_graph
 
+    if draw is not None:
+        check_picture_name(draw)
     graph = read_graph(file)
     name = model if model is not None else DEFAULT_MODEL
     if model is None and name not in bundled_names():

@@ -108,6 +108,11 @@ def train(
         print(json.dumps({**asdict(summary), "folder": str(summary.folder)}))
         return
     messages.print(f"{summary.step} of {summary.steps} steps in {summary.seconds:.0f} s: {folder}")
+    if summary.finished and summary.step < experiment.training.warmup:
+        messages.print(
+            f"Learning rates were still rising, for {experiment.training.warmup} steps; give a longer "
+            f"--budget, or --set training.warmup={max(1, summary.step // 10)}."
+        )
     if not summary.finished:
         again = "the same command without --restart" if restart else "the same command"
         messages.print(f"Stopped early; {again} goes on from here.")

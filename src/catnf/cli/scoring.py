@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catnf.cli.base import AsJson, Device, app, check_picture_name, chosen_device, messages, stopping
+from catnf.cli.base import (
+    AsJson,
+    Device,
+    app,
+    check_not_input,
+    check_picture_name,
+    chosen_device,
+    messages,
+    stopping,
+)
 from catnf.cli.progress import counting_bar
 from catnf.errors import InputError
 
@@ -53,6 +62,7 @@ def score(
     from catnf.fitted import is_table_model
 
     file, model = _operands(first, file, model)
+    check_not_input(output, file)
     if model is not None and is_table_model(model):
         from catnf.cli.tables import score_rows
 

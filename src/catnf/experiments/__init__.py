@@ -70,5 +70,6 @@ def load_experiment(name: str, overrides: Sequence[str] = ()) -> Experiment:
     elif name in experiment_names():
         values, title = load_yaml(FOLDER / f"{name}.yaml"), name
     else:
-        raise InputError(f"There is no experiment {name!r}.{nearest(name, experiment_names())}")
+        hint = nearest(name, experiment_names()) or " `catnf list` names those there are."
+        raise InputError(f"There is no experiment {name!r}.{hint}")
     return Experiment.from_mapping(apply_overrides({"name": title, **values}, overrides))

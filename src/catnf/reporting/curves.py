@@ -62,7 +62,7 @@ def draw_curves(path: Path, curves: Mapping[str, Curve], ylabel: str = "bits per
         axes.set_ylabel(ylabel)
         if place == 2:
             low = min(float(bits.min()) for _, bits in curves.values())
-            high = max(float(np.quantile(bits[len(bits) // 5 :], 0.98)) for _, bits in curves.values())
+            high = max(float(np.quantile(bits[len(bits) // 2 :], 0.98)) for _, bits in curves.values())
             axes.set_ylim(low - 0.03 * (high - low), high + 0.1 * (high - low) + 1e-6)
         else:
             axes.legend(frameon=False)

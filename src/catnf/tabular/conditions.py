@@ -90,10 +90,7 @@ def _condition(code: TableCode, name: str, value: Any) -> Condition:
     if column.numeric and isinstance(value, tuple):
         if len(value) != 2 or not all(isinstance(end, int | float) for end in value) or value[0] > value[1]:
             raise InputError(f"The range of {name!r} is {value!r}; give (low, high) with low up to high.")
-        ends = [(end - column.center) / column.scale for end in (value[0], value[1])]
-        # Whole numbers are drawn within a unit.
-        step = 1.0 / column.scale if column.kind == "integer" else 0.0
-        return column, 0, (ends[0], ends[1] + step)
+        return column, 0, _scaled_range(column, value)
     cells = encode_column(column, pandas.Series([value], dtype=object))
     found = int(cells.codes[0])
     if column.numeric and found == 0:
@@ -101,11 +98,30 @@ def _condition(code: TableCode, name: str, value: Any) -> Condition:
             raise InputError(
                 f"{name!r} is continuous, so no row has exactly {value!r}; give a range (low, high)."
             )
-        middle = float(cells.values[0])
-        return column, 0, (middle, middle + 1.0 / column.scale)
+        return column, 0, _scaled_range(column, (float(value), float(value)))
     if found < 0:
         raise InputError(f"Column {name!r} never held {value!r} in fitting; give a value it has.")
     return column, found, None
+
+
+def _scaled_range(column: Column, ends: tuple[float, float]) -> tuple[float, float]:
+    """Where drawn numbers, centred and scaled, must lie to be within `ends`.
+
+    Numbers are cut off at those seen in fitting, so a range beyond these holds none.
+    """
+    low, high = ends
+    if column.kind == "integer":
+        low, high = math.ceil(low), math.floor(high)
+    if low > high or low > column.high or high < column.low:
+        kind = "whole numbers " if column.kind == "integer" else ""
+        asked = f"{ends[0]:g} to {ends[1]:g}" if ends[0] < ends[1] else f"{ends[0]:g}"
+        raise InputError(
+            f"Column {column.name!r} held {kind}from {column.low:g} to {column.high:g} in fitting, and none "
+            f"of these is {asked}; give a range that has some."
+        )
+    # Whole numbers are drawn within a unit.
+    high += 1.0 if column.kind == "integer" else 0.0
+    return (low - column.center) / column.scale, (high - column.center) / column.scale
 
 
 def _candidates(

@@ -33,6 +33,8 @@ class Selection:
         self.step, self.task, self.config = step, task, config
         device = step.average.device
         on = config.validate_every > 0
+        if on:
+            task.evaluation("validation", 1)  # refuses now, rather than after hours, where there is none
         self.best = step.average.clone() if on else step.average[:0]
         # Nats per variable, the step they belong to, and the looks since then.
         self.record = torch.tensor([math.inf, 0.0, 0.0], dtype=torch.float64)
