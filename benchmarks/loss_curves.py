@@ -1,8 +1,8 @@
 """Loss curves of several runs beside each other, as in the paper's appendix on Latent NF.
 
-python benchmarks/loss_curves.py results/losses/NAME.json TITLE=FOLDER [TITLE=FOLDER ...] [--picture OUT.png]
+python benchmarks/loss_curves.py results/losses/NAME.json TITLE=FOLDER [TITLE=FOLDER ...]
 
-Every curve is the mean of the last ten losses.
+Every curve is the mean of the last ten losses. `--about` says what they are of, `--picture` draws them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catnf.storage import write_text
 MOST = 500  # points of a stored curve
 
 
-def main(output: Path, folders: dict[str, Path], picture: Path | None) -> None:
+def main(output: Path, folders: dict[str, Path], about: str, picture: Path | None) -> None:
     """Write the curves with what they are of, and draw them."""
     runs, curves = [], {}
     for name, folder in folders.items():
@@ -44,6 +44,7 @@ def main(output: Path, folders: dict[str, Path], picture: Path | None) -> None:
             }
         )
     outcome = {
+        "about": about,
         "revision": revision(),
         "command": shlex.join(["python", *sys.argv]),
         "runs": runs,
@@ -58,7 +59,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("output", type=Path)
     parser.add_argument("runs", nargs="+", metavar="TITLE=FOLDER")
+    parser.add_argument("--about", default="")
     parser.add_argument("--picture", type=Path)
     given = parser.parse_args()
     named = dict(part.split("=", 1) for part in given.runs)
-    main(given.output, {name: Path(folder) for name, folder in named.items()}, given.picture)
+    main(given.output, {name: Path(folder) for name, folder in named.items()}, given.about, given.picture)

@@ -32,7 +32,7 @@ def test_stored_losses_are_those_of_the_runs(tmp_path: Path) -> None:
     small += ["training.batch=16", "training.initialization_batches=2", "training.steps=35"]
     train(load_experiment("sets/shuffling/mixture", small), RunOptions(folder, device="cpu", quiet=True))
     picture = tmp_path / "losses.png"
-    given = [stored, f"mine={folder}", "--picture", picture]
+    given = [stored, f"mine={folder}", "--about", "Tiny flows.", "--picture", picture]
     subprocess.run([sys.executable, SCRIPT, *map(str, given)], check=True, timeout=120)
     told = json.loads(stored.read_text())
     steps, bits = read_losses(folder)
@@ -40,5 +40,5 @@ def test_stored_losses_are_those_of_the_runs(tmp_path: Path) -> None:
     assert kept[0].tolist() == steps[9::10].tolist()
     assert kept[1] == pytest.approx(bits[9::10], abs=1e-4)
     assert told["runs"][0]["config"]["model"]["hidden"] == 16
-    assert "35 steps" in loss_caption(told)
+    assert loss_caption(told).startswith("Tiny flows. Means of the last 10 losses, 35 steps, ")
     assert picture.stat().st_size > 1000

@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 import typer
@@ -23,6 +23,9 @@ from catnf.cli.base import (
     typed_command,
 )
 from catnf.errors import InputError
+
+if TYPE_CHECKING:
+    from catnf.training.options import RunSummary
 
 
 @app.command("list")
@@ -107,10 +110,14 @@ def train(
     if as_json:
         print(json.dumps({**asdict(summary), "folder": str(summary.folder)}))
         return
-    messages.print(f"{summary.step} of {summary.steps} steps in {summary.seconds:.0f} s: {folder}")
-    if summary.finished and summary.step < experiment.training.warmup:
+    _tell_end(summary, experiment.training.warmup, restart)
+
+
+def _tell_end(summary: RunSummary, warmup: int, restart: bool) -> None:
+    messages.print(f"{summary.step} of {summary.steps} steps in {summary.seconds:.0f} s: {summary.folder}")
+    if summary.finished and summary.step < warmup:
         messages.print(
-            f"Learning rates were still rising, for {experiment.training.warmup} steps; give a longer "
+            f"Learning rates were still rising, for {warmup} steps; give a longer "
             f"--budget, or --set training.warmup={max(1, summary.step // 10)}."
         )
     if not summary.finished:

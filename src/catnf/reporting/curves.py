@@ -45,7 +45,8 @@ def loss_caption(result: Result) -> str:
     runs = result["runs"]
     steps = max(int(run["training"]["steps"]) for run in runs)
     places = sorted({str(run["training"]["hardware"]) for run in runs})
-    return f"Means of the last {MEAN} losses, {steps:,} steps, trained on {' and '.join(places)}."
+    told = f"Means of the last {MEAN} losses, {steps:,} steps, trained on {' and '.join(places)}."
+    return f"{result['about']} {told}".strip()
 
 
 def draw_curves(path: Path, curves: Mapping[str, Curve], ylabel: str = "bits per symbol") -> Path:
