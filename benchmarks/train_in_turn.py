@@ -10,7 +10,7 @@ A line of PLAN is a label and a catnf command that knows `--turn`, for instance
 Recurrent networks fill a GPU by themselves, but starting and compiling takes a minute: so the next commands
 get ready while one makes its steps. Runs are in runs/LABEL, exported weights in pieces of 15 MB in
 runs/kept, results in runs/results/LABEL, what was printed in runs/log-LABEL.txt. What a label that starts
-with `try` stands for is not measured.
+with `try` stands for is not measured. Lines may be added to PLAN while it is worked on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,10 @@ class Turn:
         say(f"{self.label} is done, exit codes {codes}")
 
 
+def read_plan(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("plan", type=Path)
@@ -100,16 +105,17 @@ def main() -> None:
     for folder in ("turns", "kept", "results"):
         (RUNS / folder).mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str((RUNS / "compiled").absolute()))
-    lines = [line for line in options.plan.read_text().splitlines() if line and not line.startswith("#")]
-    ready = [Turn.prepare(line) for line in lines[: options.ahead + 1]]
-    rest, measure = lines[options.ahead + 1 :], shlex.split(options.measure)
-    with ThreadPoolExecutor(max_workers=len(lines)) as later:
-        while ready:
-            turn = ready.pop(0)
+    measure, ready, started = shlex.split(options.measure), deque[Turn](), 0
+    with ThreadPoolExecutor(max_workers=32) as later:
+        while True:
+            for line in read_plan(options.plan)[started : started + options.ahead + 1 - len(ready)]:
+                ready.append(Turn.prepare(line))
+                started += 1
+            if not ready:
+                break
+            turn = ready.popleft()
             turn.give()
             later.submit(turn.finish, measure)
-            if rest:
-                ready.append(Turn.prepare(rest.pop(0)))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from catnf.errors import InputError
 from catnf.flows.anchors import Anchors, SymbolReader
 from catnf.flows.autoregressive import AutoregressiveMixture, ChannelStep, Reversed
 from catnf.flows.base import Logistic
-from catnf.nets import CausalLSTM, CausalTransformer, ChannelHeads
+from catnf.nets import CausalLSTM, CausalTransformer, ChannelHeads, LinearRecurrence
 from catnf.nets.channels import CategoryWeights
 
 BATCH, ELEMENTS, CHANNELS, CATEGORIES, HIDDEN = 2, 5, 3, 4, 8
@@ -30,6 +30,7 @@ NETWORKS: dict[str, Callable[[int], nn.Module]] = {
     "several read at once": lambda inputs: CausalTransformer(
         inputs, HIDDEN, 1, 2, input_dropout=0.3, reads=3
     ),
+    "linear recurrence": lambda inputs: LinearRecurrence(inputs, HIDDEN, 2, dropout=0.5, reads=2),
 }
 
 

@@ -31,6 +31,7 @@ KINDS: dict[str, dict[str, object]] = {
     "two layers": {"layers": 2},
     "transformer": {"network": "transformer"},
     "lanes": {"network": "transformer", "lanes": 2},
+    "linear recurrence": {"network": "linear-recurrence", "reads": 2},
     "words": {},  # as if four categories were too many for tables
     "words, network": {"anchored": False, "decoder": "network"},
     "words, tied": {"anchored": False, "decoder": "tied"},
@@ -101,13 +102,15 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
     many = model.log_prob(x, ctx, 2000, seeded(1))
     assert float(one.exp().sum()) < 1.0 + 1e-5, "but for rounding: bounds that are nearly exact reach one"
     assert (many > one - 0.3).all(), "more draws tighten the bound"
-    total, close = float(many.exp().sum()), kind in ("anchored", "transformer", "lanes", "words", "parallel")
+    close = kind in ("anchored", "transformer", "lanes", "linear recurrence", "words", "parallel")
+    total = float(many.exp().sum())
     # Where encodings do not know what the flow expects, few draws hold most of the weight.
     assert total == pytest.approx(1.0, abs=0.1) if close else 0.1 < total < 1.3
 
 
 @pytest.mark.parametrize(
-    "kind", ["anchored", "free", "two layers", "transformer", "lanes", "words", "parallel"]
+    "kind",
+    ["anchored", "free", "two layers", "transformer", "lanes", "linear recurrence", "words", "parallel"],
 )
 def test_flow_forth_and_back(model: Model, seeded: Seeded) -> None:
     assert isinstance(model, TextFlow)
@@ -157,7 +160,7 @@ def test_prompts(kind: str, model: Model, seeded: Seeded) -> None:
         model.sample(SequenceContext(2, ELEMENTS, prompt=prompt + 9), seeded(1))
 
 
-@pytest.mark.parametrize("kind", ["anchored", "transformer", "lanes", "words"])
+@pytest.mark.parametrize("kind", ["anchored", "transformer", "lanes", "linear recurrence", "words"])
 def test_what_is_reconstructed_comes_back_to_the_last_digits(model: Model, seeded: Seeded) -> None:
     assert isinstance(model, TextFlow)
     x = torch.randint(CATEGORIES, (16, 64), generator=seeded(1))
@@ -212,7 +215,7 @@ def test_separated_words_cost_what_a_language_model_costs(
     assert nats.mean() / ELEMENTS == pytest.approx(-math.log(CATEGORIES), abs=0.1)
 
 
-@pytest.mark.parametrize("kind", ["anchored", "transformer", "words"])
+@pytest.mark.parametrize("kind", ["anchored", "transformer", "linear recurrence", "words"])
 def test_compiled_equals_eager(model: Model, seeded: Seeded) -> None:
     """What engines compile has no part that they could not, padded or not."""
     x = texts(4)
@@ -237,14 +240,17 @@ def test_other_contexts_are_refused(model: Model) -> None:
         ({"channels": 0}, r"model\.channels is 0; give at least 1"),
         ({"dropout": 1.0}, r"model\.dropout is 1\.0; give a share"),
         ({"feed_forward": -1}, r"model\.feed_forward is -1; give 0 for none, or more"),
-        ({"network": "transformer", "feed_forward": 2}, r"every transformer layer has one anyway"),
-        ({"network": "transformer", "weight_dropout": 0.1}, r"a transformer has no weights over time"),
+        ({"network": "transformer", "feed_forward": 2}, r"every layer of a transformer has one anyway"),
+        ({"network": "transformer", "weight_dropout": 0.1}, r"a transformer has no matrices over time"),
         ({"network": "transformer", "hidden": 7}, r"model\.hidden is 7; choose an even multiple"),
         ({"kind": "text-parallel", "channels": 1}, r"model\.channels is 1; a channel mask"),
         ({"encoder_hidden": 5}, r"model\.encoder_hidden is 5; give an even number"),
         ({"reach": 0.0}, r"model\.reach is 0\.0"),
         ({"spread": -1.0}, r"model\.spread is -1\.0"),
-        ({"reads": 2}, r"model\.reads is 2, but only a transformer that looks back"),
+        ({"network": "linear-recurrence", "weight_dropout": 0.1}, r"linear-recurrence has no matrices over"),
+        ({"network": "linear-recurrence", "feed_forward": 2}, r"every layer of a linear-recurrence has one"),
+        ({"network": "linear-recurrence", "lanes": 2}, r"model\.lanes is 2, but only a text-flow with"),
+        ({"reads": 2}, r"model\.reads is 2, but only a transformer or linear-recurrence"),
         ({"lanes": 2}, r"model\.lanes is 2, but only a text-flow with model\.network=transformer"),
     ],
 )

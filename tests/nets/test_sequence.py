@@ -11,7 +11,15 @@ from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError
-from catnf.nets import BidirectionalLSTM, CausalLSTM, CausalTransformer, ChannelHeads, ParallelTransformer
+from catnf.nets import (
+    BidirectionalLSTM,
+    CausalLSTM,
+    CausalTransformer,
+    ChannelHeads,
+    LinearRecurrence,
+    ParallelTransformer,
+)
+from catnf.nets.linear_recurrence import RememberingLayer
 from catnf.nets.sequence import PLACES, Causal, drop, normalized, places
 from catnf.repetition import Index
 
@@ -24,11 +32,21 @@ def _refining(network: CausalLSTM) -> CausalLSTM:
     return network
 
 
+def _looking_back(network: LinearRecurrence) -> LinearRecurrence:
+    """Gates and offers are made of an element alone at first; here of those before it too."""
+    for layer in network.layers:
+        assert isinstance(layer, RememberingLayer)
+        nn.init.normal_(layer.window, std=0.3)
+    return network
+
+
 MAKERS: dict[str, Callable[[], Causal]] = {
     "lstm": lambda: CausalLSTM(3, 8, 2),
     "feed-forward": lambda: _refining(CausalLSTM(3, 8, 2, feed_forward=3)),
     "transformer": lambda: CausalTransformer(3, 8, 2, 2),
     "four read at once": lambda: CausalTransformer(3, 8, 2, 2, reads=4),
+    "linear recurrence": lambda: _looking_back(LinearRecurrence(3, 8, 2)),
+    "linear recurrence with four read at once": lambda: _looking_back(LinearRecurrence(3, 8, 2, reads=4)),
     "more read than there are": lambda: CausalTransformer(3, 8, 2, 2, reads=9),
 }
 

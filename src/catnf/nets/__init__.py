@@ -4,6 +4,7 @@ from catnf.nets.channels import ChannelHeads
 from catnf.nets.columns import ColumnTransformer
 from catnf.nets.gat import GraphAttention
 from catnf.nets.linear import AlignedLinear, lookup, select
+from catnf.nets.linear_recurrence import LinearRecurrence
 from catnf.nets.mlp import MLP
 from catnf.nets.network import Network
 from catnf.nets.recurrent import BidirectionalLSTM, CausalLSTM
@@ -19,6 +20,7 @@ __all__ = [
     "ChannelHeads",
     "ColumnTransformer",
     "GraphAttention",
+    "LinearRecurrence",
     "Network",
     "ParallelTransformer",
     "SetTransformer",

@@ -19,7 +19,14 @@ from catnf.flows.step import mixture_steps
 from catnf.flows.transform import Sequential, Transform
 from catnf.models import Model, TextFlow
 from catnf.models.baselines import LanguageModel
-from catnf.nets import BidirectionalLSTM, CausalLSTM, CausalTransformer, ChannelHeads, ParallelTransformer
+from catnf.nets import (
+    BidirectionalLSTM,
+    CausalLSTM,
+    CausalTransformer,
+    ChannelHeads,
+    LinearRecurrence,
+    ParallelTransformer,
+)
 from catnf.nets.channels import CategoryWeights
 from catnf.nets.sequence import Causal, check_share
 from catnf.tasks.task import Task
@@ -38,9 +45,8 @@ class TextModelConfig:
     """
 
     kind: Literal["text-flow", "text-latent", "text-parallel", "text-lm"] = "text-flow"
-    network: Literal["lstm", "transformer"] = (
-        "lstm"  # over time; couplings of windows always have transformers
-    )
+    # Over time; couplings of windows always have transformers.
+    network: Literal["lstm", "transformer", "linear-recurrence"] = "lstm"
     channels: int = 3  # latent channels of a symbol
     layers: int = 1  # couplings of the flow
     mixtures: int = 27  # logistics in a mixture coupling that is not anchored
@@ -48,7 +54,7 @@ class TextModelConfig:
     hidden: int = 1024  # width of the network over time
     blocks: int = 2  # its layers
     heads: int = 8  # attention heads
-    reads: int = 1  # symbols before each symbol that a transformer over time reads directly
+    reads: int = 1  # symbols before each symbol that a network over time other than an LSTM reads directly
     lanes: int = 1  # pieces of a window that are written side by side, a symbol of each at once
     width: int = 256  # of the network over channels, for each of them
     features: int = 64  # width of the embedding of symbols that encoders and the language model see
@@ -74,14 +80,15 @@ class TextModelConfig:
             if not getattr(self, name) > 0:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give a number above 0.")
         transformer = self.network == "transformer" or self.kind == "text-parallel"
-        if transformer and self.weight_dropout:
+        network = "transformer" if transformer else self.network
+        if network != "lstm" and self.weight_dropout:
             raise InputError(
-                f"model.weight_dropout is {self.weight_dropout}, but a transformer has no weights over time; "
+                f"model.weight_dropout is {self.weight_dropout}, but a {network} has no matrices over time; "
                 "use model.dropout, or model.network=lstm."
             )
-        if transformer and self.feed_forward:
+        if network != "lstm" and self.feed_forward:
             raise InputError(
-                f"model.feed_forward is {self.feed_forward}, but every transformer layer has one anyway; "
+                f"model.feed_forward is {self.feed_forward}, but every layer of a {network} has one anyway; "
                 "leave it out, or use model.network=lstm."
             )
         if transformer and (self.hidden % self.heads or self.hidden // self.heads % 2):
@@ -93,10 +100,10 @@ class TextModelConfig:
                 f"model.lanes is {self.lanes}, but only a text-flow with model.network=transformer has any; "
                 "leave it out."
             )
-        if self.reads > 1 and (self.network != "transformer" or self.kind == "text-parallel"):
+        if self.reads > 1 and (self.network == "lstm" or self.kind == "text-parallel"):
             raise InputError(
-                f"model.reads is {self.reads}, but only a transformer that looks back reads several symbols "
-                "directly; leave it out, or use model.network=transformer."
+                f"model.reads is {self.reads}, but only a transformer or linear-recurrence that looks back "
+                "reads several symbols directly; leave it out, or use model.network=transformer."
             )
         if self.encoder_hidden % 2:
             raise InputError(f"model.encoder_hidden is {self.encoder_hidden}; give an even number.")
@@ -148,6 +155,8 @@ def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     sizes = (config.hidden, config.blocks)
     if config.network == "lstm":
         return CausalLSTM(inputs, *sizes, *dropouts, config.weight_dropout, config.feed_forward)
+    if config.network == "linear-recurrence":
+        return LinearRecurrence(inputs, *sizes, *dropouts, config.reads)
     return CausalTransformer(inputs, *sizes, config.heads, *dropouts, config.lanes, config.reads)
 
 
