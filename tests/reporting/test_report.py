@@ -20,6 +20,7 @@ from catnf.reporting.report import ReportOptions, write_report
 
 Run = Callable[..., Any]
 ALWAYS = {
+    "short",
     "encodings",
     "losses",
     "sets",

@@ -58,9 +58,14 @@ def _groups(rows: Iterable[Sequence[str]]) -> list[list[Sequence[str]]]:
 def _rows(group: Sequence[Sequence[str]]) -> str:
     """Rows that share their first cell."""
     span = f' rowspan="{len(group)}"' if len(group) > 1 else ""
-    lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in cells[1:]) for cells in group]
+    lines = ["".join(f"<td>{_written(cell)}</td>" for cell in cells[1:]) for cells in group]
     first = f'<tr><th scope="row"{span}>{html.escape(group[0][0])}</th>{lines[0]}</tr>'
     return "\n".join([first, *(f'<tr class="more">{line}</tr>' for line in lines[1:])])
+
+
+def _written(cell: str) -> str:
+    """A cell for HTML; where it is broken into lines, ± stays with its number."""
+    return html.escape(cell).replace("± ", "±&nbsp;")
 
 
 def markdown_page(title: str, grids: Iterable[Grid]) -> str:

@@ -45,7 +45,9 @@ code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-si
 blockquote { margin: 1rem 0; padding: .25rem 1rem; border-left: 3px solid #0b5cad; white-space: pre-wrap }
 @media (max-width: 40rem) {
   main { padding: 1rem 1rem 3rem }
-  th, td { padding: .35rem .55rem }
+  table { font-size: .8rem }
+  th, td { padding: .3rem .35rem; white-space: normal }
+  tbody th { min-width: 6.5rem }
   figure.wide img { max-width: none; width: 46rem }
 }
 @media print { nav { display: none } .scroll { overflow: visible } }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -20,7 +19,14 @@ from catnf.reporting.curves import draw_curves, loss_caption, read_losses, store
 from catnf.reporting.drawn import colored_graphs, molecule_distributions, molecule_grid
 from catnf.reporting.encodings import KINDS, draw_encoding, train_tiny
 from catnf.reporting.page import Section, document, paragraphs, picture, table
-from catnf.reporting.sections import TITLES, distance_table, paper_section, speed_section, tools_section
+from catnf.reporting.sections import (
+    TITLES,
+    distance_table,
+    headline_section,
+    paper_section,
+    speed_section,
+    tools_section,
+)
 from catnf.storage import write_text
 from catnf.training.checkpoint import LOSSES
 
@@ -87,12 +93,13 @@ def write_report(path: Path, options: ReportOptions, tell: Tell = lambda text: N
     results, paper = options.results, options.paper
     with TemporaryDirectory() as name:
         folder = Path(name)
+        add("In short", lambda: headline_section(results, paper))
+        add(TITLES["sets"], lambda: paper_section("sets", results, paper))
         tell("Training tiny flows to draw their encodings ...")
         trained: dict[str, Path] = {}
         add("Encodings", lambda: _encodings(folder, options, trained))
         add("Loss curves", lambda: _curves(folder, options, trained))
-        for table_name in ("sets", "coloring"):
-            add(TITLES[table_name], partial(paper_section, table_name, results, paper))
+        add(TITLES["coloring"], lambda: paper_section("coloring", results, paper))
         tell("Coloring graphs ...")
         add("A picture of colorings", lambda: _colorings(folder, options))
         add(TITLES["molecules"], lambda: paper_section("molecules", results, paper))

@@ -7,7 +7,7 @@ from catnf.reference import Paper, Results
 from catnf.reporting.grid import Grid
 from catnf.reporting.page import Section, paragraphs, table
 from catnf.reporting.reproduction import BLOCKS, Here, compare, experiments, grid
-from catnf.reporting.tables import AUTHORS, speed_table
+from catnf.reporting.tables import AUTHORS, headline_table, speed_table
 from catnf.reporting.tool_tables import anomalies_table, comparison_table, scale_table
 
 TITLES = {
@@ -35,6 +35,16 @@ _DISTANCES = {
     "logp": "logP",
     "qed": "QED",
 }
+
+
+def headline_section(results: Results, paper: Paper) -> Section:
+    """One figure for every kind of data."""
+    words = (
+        "The paper's figure, its model trained here (smaller, or with less time), and a model of ours that "
+        "is bundled; shares are of single samples at temperature 1."
+    )
+    body = "\n".join([paragraphs(words), table(headline_table(results, paper))])
+    return Section("short", "In short", body)
 
 
 def paper_section(name: str, results: Results, paper: Paper) -> Section:

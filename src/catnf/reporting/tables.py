@@ -46,6 +46,7 @@ TEXTS = {
     "lstm": "LSTM language model",
     "latent": "Latent NF",
     "deep": "CNF, three recurrent layers (ours)",
+    "linear-recurrence": "CNF, gated linear recurrences (ours)",
     "transformer": "CNF, transformer (ours)",
     "lanes": "CNF, transformer, eight symbols at once (ours)",
     "parallel": "CNF, whole windows at once (ours)",
