@@ -2,7 +2,8 @@
 
 python benchmarks/molecule_distributions.py zinc250k|moses [--samples 1000] [--molecules 2000]
 
-Samples are those of the bundled model that are strictly valid; of the data, the first valid test molecules.
+Samples are those of the bundled model that are strictly valid; the data are test molecules, spread evenly
+over the split, since that of MOSES has an order.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from catnf.sampling import molecule_task
 from catnf.storage import write_text
 from catnf.tasks.molecules.distributions import Profile
 from catnf.tasks.molecules.metrics import valid_smiles
+from catnf.tasks.task import spread
 
 ROOT = Path(__file__).parent.parent
 
@@ -37,7 +39,8 @@ def main(data: str, samples: int, molecules: int) -> None:
     task = molecule_task(fitted)
     drawn = [molecule.smiles for molecule in sample_molecules(samples, fitted) if molecule.valid]
     archive = task.archive("test")
-    real = valid_smiles(list(archive.select(0, min(molecules, len(archive)))), task.vocabulary)
+    chosen = spread(len(archive), molecules).numpy()
+    real = valid_smiles(list(archive.take(chosen)), task.vocabulary)
     outcome = {
         "experiment": name,
         "n": {"drawn": samples, "samples": len(drawn), "data": len(real)},

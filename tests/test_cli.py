@@ -117,6 +117,18 @@ def test_evaluate_writes_results_and_prints_a_table(catnf: Catnf, run: Path, tmp
     assert written["metrics"]["validity"] == written["runs"][0]["metrics"]["validity"]
 
 
+def test_evaluate_does_not_replace_another_training(catnf: Catnf, run: Path, tmp_path: Path) -> None:
+    assert catnf("evaluate", run, *FAST, "--results=results").code == 0
+    assert catnf("evaluate", run, *FAST, "--results=results").code == 0, "the same weights measured again"
+    before = tree(tmp_path / "results")
+    shorter = "--set=training.steps=20", "--set=training.batch=8"
+    trained = catnf("train", MIXTURE, *TINY, *shorter, "--device=cpu", "--quiet", "-o", "other")
+    assert trained.code == 0
+    outcome = catnf("evaluate", "other", *FAST, "--results=results")
+    assert_refused(outcome, "mixture.json holds figures of other weights of seed 0", "another folder")
+    assert tree(tmp_path / "results") == before
+
+
 def test_sample_to_the_screen_to_a_file_and_as_json(catnf: Catnf, run: Path, tmp_path: Path) -> None:
     screen = catnf("sample", run, "-n", 5, "--seed=1", "--device=cpu")
     assert screen.code == 0
@@ -174,7 +186,7 @@ def test_version_and_help(catnf: Catnf) -> None:
         (["train", MIXTURE, "--seed=-1"], ["seed is -1"]),
         (["train", MIXTURE, "--seed=99999999999999999999999"], ["seed is 99999999999999999999999"]),
         (["train", MIXTURE, "--sed=1"], ["--sed", "--seed"]),
-        (["train"], ["name"]),
+        (["train"], ["NAME is missing"]),
         (["trian", MIXTURE], ["trian", "train"]),
         (["evaluate", "sets/shuffling/missing"], ["no bundled model or file 'sets/shuffling/missing'"]),
         (["evaluate", "missing.safetensors"], ["There is no file missing.safetensors"]),
@@ -202,7 +214,7 @@ def test_a_missing_gpu_is_one_sentence(catnf: Catnf, tmp_path: Path, command: li
 @pytest.mark.parametrize(
     ("options", "fragment"),
     [
-        (["sample", "-n", "0"], "number of samples is 0"),
+        (["sample", "-n", "0"], "-n is 0"),
         (["sample", "--temperature=0"], "temperature is 0.0"),
         (["sample", "--temperature=nan"], "temperature is nan"),
         (["sample", "--seed=-1"], "seed is -1"),

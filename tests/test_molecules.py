@@ -202,7 +202,7 @@ def test_a_full_disk_leaves_nothing(run_catnf: Catnf, run: Path, tmp_path: Path)
     ("options", "fragment"),
     [
         (["--grid=out.pdf"], "out.pdf; give a name that ends in .png"),
-        (["-n", "0"], "number of samples is 0"),
+        (["-n", "0"], "-n is 0; give at least 1"),
         (["--temperature=0"], "temperature is 0.0"),
         (["--seed=-1"], "seed is -1"),
     ],

@@ -10,7 +10,8 @@ import pytest
 from catnf.configuration import to_mapping
 from catnf.errors import StorageError
 from catnf.experiments import load_experiment
-from catnf.results import write_result
+from catnf.fitted import FittedModel, load
+from catnf.results import check_result, write_result
 
 
 def outcome(seed: int, bits: float, **more: float) -> dict[str, object]:
@@ -69,6 +70,31 @@ def test_a_seed_measured_again_replaces_itself(tmp_path: Path) -> None:
     write(tmp_path, 0, 2.8)
     got = write(tmp_path, 0, 2.6)
     assert (got["seeds"], got["metrics"]) == ([0], {"bits_per_variable": 2.6})
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FittedModel:
+    return load("sets/shuffling/mixture")
+
+
+@pytest.mark.parametrize("told", ["weights", "training"])
+def test_figures_of_other_weights_are_not_replaced(tmp_path: Path, fitted: FittedModel, told: str) -> None:
+    """By `catnf evaluate --results`; what was written before weights were told has its training."""
+    own = {"weights": fitted.digest(), "training": dict(fitted.provenance)}[told]
+    config = to_mapping(fitted.experiment)
+    path = write_result(tmp_path, fitted.experiment.name, {**outcome(0, 2.8), "config": config, told: own}, 0)
+    check_result(tmp_path, fitted, "test")
+    check_result(tmp_path / "fresh", fitted, "test")
+    write_result(tmp_path, fitted.experiment.name, {**outcome(0, 2.8), "config": config, told: "other"}, 0)
+    before = path.read_text()
+    with pytest.raises(
+        StorageError, match=r"mixture\.json holds figures of other weights of seed 0; move it"
+    ):
+        check_result(tmp_path, fitted, "test")
+    assert path.read_text() == before
+    write_result(tmp_path, fitted.experiment.name, {**outcome(1, 2.8), "config": config}, 1)
+    with pytest.raises(StorageError, match="holds figures of the test split"):
+        check_result(tmp_path, fitted, "validation")
 
 
 def test_only_metrics_that_all_seeds_have_are_averaged(tmp_path: Path) -> None:

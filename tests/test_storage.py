@@ -212,7 +212,7 @@ def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="a part of its path is a file"):
             write_text(path, "x")
     (tmp_path / "folder.safetensors").mkdir()
-    with pytest.raises(StorageError, match="Is a directory"):
+    with pytest.raises(StorageError, match="it is a folder; give the name of a file in it"):
         save_tensors(tmp_path / "folder.safetensors", make(), HEADER)
     assert names(tmp_path) == ["file", "folder.safetensors"]
 

@@ -187,7 +187,7 @@ def test_prompts_tell_what_is_unknown(run_catnf: Run, story: Path) -> None:
     [
         (["--prompt", ""], "The prompt is empty"),
         (["--prompt", "the", "--length", "3"], "length is 3; give one from 4"),
-        (["-n", "0"], "The number of samples is 0"),
+        (["-n", "0"], "-n is 0; give at least 1"),
         (["--largest"], "--largest is for molecules"),
     ],
 )

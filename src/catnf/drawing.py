@@ -19,7 +19,8 @@ from torch import Tensor
 
 from catnf.context import Context, SetContext
 from catnf.encodings.encoding import Encoding
-from catnf.errors import InputError, MissingDependencyError, StorageError
+from catnf.errors import InputError, MissingDependencyError
+from catnf.storage import cannot_write, check_ordinary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -298,9 +299,10 @@ def _plain(axes: Axes, grid: bool = True) -> None:
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     target = Path(path)
+    check_ordinary(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(target, format="png")
     except OSError as error:
-        raise StorageError(f"The picture {target} cannot be written: {error}.") from error
+        raise cannot_write(target, error) from error
     return target

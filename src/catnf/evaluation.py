@@ -15,7 +15,7 @@ from catnf.context import Context
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, examples_at_once
 from catnf.models.model import check_temperature, importance_weighted
-from catnf.tasks.task import Measurement, Measuring, Split
+from catnf.tasks.task import Measurement, Measuring, Split, spread
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,9 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
     per_unit, bound, back = likelihood_names(fitted)
     metrics: dict[str, float] = {}
     intervals: dict[str, tuple[float, float]] = {}
-    some = min(len(x), options.reconstructed)
-    n = {per_unit: len(x), bound: len(x), "draws": options.samples, back: some}
+    some = spread(len(x), options.reconstructed)
+    few, given = x[some], ctx.take(some)
+    n = {per_unit: len(x), bound: len(x), "draws": options.samples, back: len(few)}
     for name, value in ((per_unit, nats), (bound, single)):
         bits = -value / math.log(2)
         metrics[name], ends = _pooled(bits, elements) if fitted.task.pooled else _averaged(bits / elements)
@@ -117,11 +118,11 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
         by_example = f"{per_unit}_by_example"
         metrics[by_example], ends = _averaged(-nats / math.log(2) / elements)
         intervals |= {} if ends is None else {by_example: ends}
-        metrics["bits_reconstruction"] = _bits_of_decoding(scorer, x[:some], ctx.select(0, some), options)
+        metrics["bits_reconstruction"] = _bits_of_decoding(scorer, few, given, options)
         left_out = fitted.task.extra_bits(options.split, options.examples)
         metrics |= left_out
-        n |= {by_example: len(x), "bits_reconstruction": some} | dict.fromkeys(left_out, len(x))
-    metrics[back] = _reconstruction(fitted, x[:some], ctx.select(0, some), options.seed)
+        n |= {by_example: len(x), "bits_reconstruction": len(few)} | dict.fromkeys(left_out, len(x))
+    metrics[back] = _reconstruction(fitted, few, given, options.seed)
     low = {per_unit: "with networks in bfloat16"} if options.precision == "bfloat16" else {}
     return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start, protocols=low)
 

@@ -194,7 +194,10 @@ def load(name_or_path: str | Path, device: torch.device | str = "cpu") -> Fitted
     tensors, header = load_tensors(path)
     kind = header.get("kind")
     if kind == "table":
-        raise InputError(f"{path} is a model of a table; use catnf.tabular.CategoricalFlow.load.")
+        raise InputError(
+            f"{path} is a model of a table; use `catnf sample`, `score` or `report`, in Python "
+            "catnf.tabular.CategoricalFlow.load."
+        )
     if kind not in ("model", "checkpoint"):
         raise StorageError(f"{path} holds no model; give a model.safetensors or a run's folder.")
     try:
@@ -229,11 +232,17 @@ def _locate(name_or_path: str | Path) -> Path:
         files = [*path.glob("model*.safetensors"), *path.glob("checkpoint.safetensors")]
         if not files:
             raise StorageError(
-                f"The folder {path} holds neither model.safetensors nor checkpoint.safetensors."
+                f"The folder {path} holds neither model.safetensors nor checkpoint.safetensors; give that of "
+                "a run or of `catnf fit`."
             )
         return max(files, key=lambda file: file.stat().st_mtime_ns)
-    if path.exists() or path.suffix == ".safetensors":
+    if path.suffix == ".safetensors":
         return path
+    if path.exists():
+        raise StorageError(
+            f"{path} is no model; give a bundled one's name (see `catnf list`), the folder of a run or of "
+            "`catnf fit`, or a .safetensors file."
+        )
     name = str(name_or_path)
     if name in bundled_names():
         return ZOO / f"{name}.safetensors"

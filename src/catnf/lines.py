@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from catnf.storage import cannot_write, temporary_path
+from catnf.storage import cannot_write, check_ordinary, temporary_path
 
 
 class LineFile:
@@ -24,6 +24,7 @@ class LineFile:
         self._complete = 0  # bytes of whole pieces
 
     def __enter__(self) -> Self:
+        check_ordinary(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(self._temporary, "xb")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -85,33 +86,68 @@ def read_likelihood(path: Path, fitted: FittedModel, split: Split) -> tuple[Eval
     return Evaluation(metrics, intervals, n, split, 0.0), origin
 
 
+def check_result(folder: Path, fitted: FittedModel, split: Split) -> None:
+    """Refuse what `write_result` would refuse, before any work, and to replace figures of other weights.
+
+    These may be of the same seed where a model was trained again, or further.
+    """
+    name, seed = fitted.experiment.name, str(fitted.seed)
+    path = folder / f"{name}.json"
+    runs = _stored_runs(path)
+    earlier = runs.pop(seed, None)
+    _check_alike(path, runs, split, to_mapping(fitted.experiment))
+    if earlier is None or _of_weights(earlier, fitted):
+        return
+    raise StorageError(
+        f"{path} holds figures of other weights of seed {seed}; move it away, or write into another folder "
+        "with --results."
+    )
+
+
 def write_result(folder: Path, name: str, outcome: Mapping[str, object], seed: int) -> Path:
     """Write one seed's outcome to `<folder>/<name>.json`, beside those of other seeds.
 
     With several seeds, all of one configuration, the metrics are their means, and `runs` holds every
-    seed's own.
+    seed's own. What was there of this seed is replaced.
     """
     path = folder / f"{name}.json"
-    try:
-        earlier = json.loads(path.read_text()) if path.exists() else {"runs": []}
-        runs = {str(run["seeds"][0]): run for run in earlier["runs"]}
-        runs.pop(str(seed), None)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StorageError(f"{path} cannot be read as results; move it away.") from error
-    for run in runs.values():
-        if run.get("split") != outcome["split"]:
-            raise StorageError(
-                f"{path} holds figures of the {run.get('split')} split; write those of the "
-                f"{outcome['split']} split into another folder."
-            )
-        if not _same(run.get("config"), outcome["config"]):
-            raise StorageError(
-                f"{path} holds figures of another configuration; move it away or write into another folder."
-            )
+    runs = _stored_runs(path)
+    runs.pop(str(seed), None)
+    _check_alike(path, runs, outcome["split"], outcome["config"])
     runs[str(seed)] = dict(outcome)
     ordered = [runs[key] for key in sorted(runs, key=int)]
     write_text(path, json.dumps(_summary(ordered), indent=2) + "\n")
     return path
+
+
+def _stored_runs(path: Path) -> dict[str, Any]:
+    """What a file of results holds, by seeds; nothing where there is none."""
+    try:
+        earlier = json.loads(path.read_text()) if path.exists() else {"runs": []}
+        return {str(run["seeds"][0]): run for run in earlier["runs"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} cannot be read as results; move it away.") from error
+
+
+def _check_alike(path: Path, runs: Mapping[str, Any], split: object, config: object) -> None:
+    """Refuse to write beside `runs` of another split or configuration."""
+    for run in runs.values():
+        if run.get("split") != split:
+            raise StorageError(
+                f"{path} holds figures of the {run.get('split')} split; write those of the {split} split "
+                "into another folder."
+            )
+        if not _same(run.get("config"), config):
+            raise StorageError(
+                f"{path} holds figures of another configuration; move it away or write into another folder."
+            )
+
+
+def _of_weights(run: Mapping[str, Any], fitted: FittedModel) -> bool:
+    """Whether a run is of these weights; what was written before weights were told names its training."""
+    if "weights" in run:
+        return bool(run["weights"] == fitted.digest())
+    return bool(run.get("training") == dict(fitted.provenance))
 
 
 def _same(one: object, two: object) -> bool:

@@ -145,6 +145,15 @@ def temporary_path(target: Path) -> Path:
     return target.with_name(f"{_TEMPORARY}{secrets.token_hex(4)}-{target.name}")
 
 
+def check_ordinary(path: Path) -> None:
+    """Refuse to write a file where a folder is, or a device, which a file would take the place of."""
+    if path.is_dir():
+        raise StorageError(f"Cannot write {path}: it is a folder; give the name of a file in it.")
+    # What /dev/stdout leads to may be a file.
+    if (path.exists() and not path.is_file()) or path.parent.resolve() == Path("/dev"):
+        raise StorageError(f"Cannot write {path}: it is no ordinary file; give the name of one.")
+
+
 def cannot_write(path: Path, error: OSError) -> StorageError:
     """What to tell a user of an error while writing `path`."""
     fix = _FIXES.get(error.errno or 0, "check the path")
@@ -194,6 +203,7 @@ def _serialize(tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> bytes
 
 def _write_all(path: Path, contents: Iterable[tuple[Path, bytes]]) -> None:
     """Write files of the folder of `path` under temporary names, then move all of them into place."""
+    check_ordinary(path)
     staged: list[tuple[Path, Path]] = []
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

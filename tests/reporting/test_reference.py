@@ -46,6 +46,7 @@ def test_results_of_a_folder(tmp_path: Path) -> None:
     compact = json.loads(results.summary())["a/b"]
     assert compact["runs"] == [{"metrics": {"m": 1.5}, "seeds": [0], "training": {"seconds": 2}}]
     assert "config" not in compact
-    (tmp_path / "a" / "c.json").write_text("{")
-    with pytest.raises(StorageError, match=r"c\.json holds no results"):
-        Results.of_folder(tmp_path)
+    for content in ("{", "[]", "{}", '{"metrics": 3}'):
+        (tmp_path / "a" / "c.json").write_text(content)
+        with pytest.raises(StorageError, match=r"c\.json holds no results"):
+            Results.of_folder(tmp_path)

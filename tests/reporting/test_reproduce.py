@@ -71,6 +71,20 @@ def test_what_nobody_measured_says_so_until_a_result_appears(run_catnf: Run, tmp
     assert "| bits per character | 1.27 ± 0.01 | 1.234 ± 0.050 | 77 | 10 s, a machine |" in shown
 
 
+def test_seeds_that_were_measured_on_different_numbers_tell_all(run_catnf: Run, tmp_path: Path) -> None:
+    result: dict[str, Any] = {"metrics": {"bits_per_char": 1.2}, "n": {"bits_per_char": 128}}
+    runs = [{**result, "seeds": [seed], "n": {"bits_per_char": n}} for seed, n in enumerate((512, 2048, 128))]
+    path = tmp_path / "results" / "text" / "ptb" / "mixture.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**result, "seeds": [0, 1, 2], "runs": runs}))
+    shown = ("reproduce", "text", "--stored", "--only", "text/ptb/mixture", "--results", tmp_path / "results")
+    assert "| 128 to 2,048, 3 seeds |" in run_catnf(*shown).out
+    ours = lines_of(run_catnf(*shown, "--json"), "text/ptb/mixture")["bits_per_char"]["ours"]
+    assert (ours["n"], ours["n_most"]) == (128, 2048)
+    summary = json.loads(Results.of_folder(tmp_path / "results").summary())["text/ptb/mixture"]
+    assert [run["n"]["bits_per_char"] for run in summary["runs"]] == [512, 2048, 128]
+
+
 def test_a_bundled_model_is_measured_and_pages_are_written(run_catnf: Run, tmp_path: Path) -> None:
     done = run_catnf("reproduce", "sets", "--only", MIXTURE, *FEW, "-o", "out")
     assert done.code == 0

@@ -110,14 +110,19 @@ def test_files_that_cannot_be_fitted(run_catnf: Run, tmp_path: Path, content: by
 def test_refusals(run_catnf: Run, model: Path, tmp_path: Path) -> None:
     made().to_csv(tmp_path / "data.csv", index=False)
     made().drop(columns="kind").to_csv(tmp_path / "other.csv", index=False)
+    (tmp_path / "folder.safetensors").mkdir()
     for arguments, told in (
         (("fit", "nothing.csv", "-o", "model"), "cannot be read"),
         (("fit", "data.xlsx", "-o", "model"), "unknown kind"),
         (("score", model, "other.csv"), "lacks the column 'kind'"),
         (("score", model, "data.csv", "--model", model), "given twice"),
         (("score", model, "data.csv", "--column", "kind"), "--column is for molecules"),
-        (("sample", model, "-n", 0), "number of samples is 0"),
+        (("sample", model, "-n", 0), "-n is 0"),
         (("sample", model, "--largest"), "--largest is not for tables"),
+        (("sample", model, "--length", 3), "--length is not for tables"),
+        (("sample", model, "--prompt", "a"), "--prompt is not for tables"),
+        (("score", "data.csv"), "put the model that `catnf fit` made before data.csv"),
+        (("fit", "data.csv", "-o", "folder.safetensors"), "folder.safetensors: it is a folder"),
         (("sample", model, "--given", "kind"), "write it as column=value"),
         (("sample", model, "--given", "kind=cow"), "never held 'cow'"),
         (("sample", model, "-o", "out.txt"), "ends in .csv"),

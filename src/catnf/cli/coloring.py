@@ -20,6 +20,7 @@ from catnf.cli.base import (
     messages,
     stopping,
 )
+from catnf.cli.numbers import a_seed, above_zero, within
 from catnf.cli.progress import counting_bar
 from catnf.errors import InputError
 
@@ -33,16 +34,29 @@ def make_coloring(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="File; default: the data folder.")
     ] = None,
-    colors: Annotated[int | None, typer.Option(help="Colors that a graph needs.")] = None,
-    smallest: Annotated[int | None, typer.Option(help="Nodes of the smallest graphs.")] = None,
-    largest: Annotated[int | None, typer.Option(help="Nodes of the largest graphs.")] = None,
-    lowest_density: Annotated[float | None, typer.Option(help="Smallest probability of an edge.")] = None,
-    highest_density: Annotated[float | None, typer.Option(help="Largest probability of an edge.")] = None,
-    counts: Annotated[
-        tuple[int, int, int] | None, typer.Option(help="Graphs to train, validate and test with.")
+    colors: Annotated[int | None, typer.Option(help="Colors that a graph needs.", callback=within(2))] = None,
+    smallest: Annotated[
+        int | None, typer.Option(help="Nodes of the smallest graphs.", callback=within(1))
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another one gives other graphs.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Processes, by default one per core.")] = None,
+    largest: Annotated[
+        int | None, typer.Option(help="Nodes of the largest graphs.", callback=within(1))
+    ] = None,
+    lowest_density: Annotated[
+        float | None, typer.Option(help="Smallest probability of an edge.", callback=within(0, 1))
+    ] = None,
+    highest_density: Annotated[
+        float | None, typer.Option(help="Largest probability of an edge.", callback=within(0, 1))
+    ] = None,
+    counts: Annotated[
+        tuple[int, int, int] | None,
+        typer.Option(
+            help="Graphs to train, validate and test with, for instance 20000 500 500.", callback=within(0)
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another one gives other graphs.", callback=a_seed)] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes, by default one per core.", callback=within(1))
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw random graphs and color them with OR-Tools; an interrupted run goes on where it stopped."""
@@ -51,6 +65,8 @@ def make_coloring(
     from catnf.tasks.coloring.graphs import GraphSettings
     from catnf.tasks.files import data_folders
 
+    if counts is not None and sum(counts) == 0:
+        raise InputError("--counts are all 0; give at least one graph, for instance --counts 20000 500 500.")
     default = PLANS[size]
     usual = default.graphs
     graphs = GraphSettings(
@@ -83,13 +99,18 @@ def color(
         str | None,
         typer.Option(help="A bundled model, a run's folder or a file."),
     ] = None,
-    samples: Annotated[int, typer.Option("-n", "--samples", help="Colorings to try.")] = 16,
-    colors: Annotated[int | None, typer.Option(help="Refuse models with another number of colors.")] = None,
+    samples: Annotated[
+        int, typer.Option("-n", "--samples", help="Colorings to try.", callback=within(1))
+    ] = 16,
+    colors: Annotated[
+        int | None, typer.Option(help="Refuse models with another number of colors.", callback=within(1))
+    ] = None,
     draw: Annotated[Path | None, typer.Option(help="PNG file to draw the coloring into.")] = None,
     temperature: Annotated[
-        float, typer.Option(help="1 is the model itself; below it samples are more alike.")
+        float,
+        typer.Option(help="1 is the model itself; below it samples are more alike.", callback=above_zero),
     ] = 1.0,
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(callback=a_seed)] = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:

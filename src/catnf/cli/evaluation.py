@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from catnf.cli.base import AsJson, Device, app, chosen_device, messages, typed_command
+from catnf.cli.numbers import a_seed, above_zero, within
 from catnf.cli.progress import counting_bar, named_bars
 from catnf.errors import InputError
 
@@ -26,23 +27,28 @@ _DRAWS, _EXAMPLES, _GENERATED, _RECONSTRUCTED = 100, 512, 10_000, 2048
 def evaluate(
     name: Annotated[str, typer.Argument(help="A bundled model's name, a run's folder, or a model file.")],
     samples: Annotated[
-        int | None, typer.Option(help=f"Draws of the importance-weighted bound; default: {_DRAWS}.")
+        int | None,
+        typer.Option(help=f"Draws of the importance-weighted bound; default: {_DRAWS}.", callback=within(1)),
     ] = None,
     examples: Annotated[
-        int | None, typer.Option(help=f"Examples that are scored; default: {_EXAMPLES}.")
+        int | None, typer.Option(help=f"Examples that are scored; default: {_EXAMPLES}.", callback=within(1))
     ] = None,
     generated: Annotated[
-        int | None, typer.Option(help=f"Samples that are drawn and measured; default: {_GENERATED}.")
+        int | None,
+        typer.Option(help=f"Samples that are drawn and measured; default: {_GENERATED}.", callback=within(0)),
     ] = None,
     reconstructed: Annotated[
         int | None,
         typer.Option(
-            help=f"Of the scored examples, those that go to latents and back; default: {_RECONSTRUCTED}."
+            help=f"Of the scored examples, those that go to latents and back; default: {_RECONSTRUCTED}.",
+            callback=within(1),
         ),
     ] = None,
     split: Annotated[Literal["validation", "test"], typer.Option()] = "validation",
-    temperature: Annotated[float | None, typer.Option(help="Of the samples; default: 1.")] = None,
-    seed: Annotated[int, typer.Option()] = 0,
+    temperature: Annotated[
+        float | None, typer.Option(help="Of the samples; default: 1.", callback=above_zero)
+    ] = None,
+    seed: Annotated[int, typer.Option(callback=a_seed)] = 0,
     sampled: Annotated[
         list[Path] | None,
         typer.Option(help="Molecules of `catnf sample --graphs` to measure instead of new ones; repeatable."),
@@ -63,7 +69,7 @@ def evaluate(
     from catnf.cli.molecules import need_rdkit
     from catnf.evaluation import EvaluationOptions
     from catnf.fitted import load
-    from catnf.results import record
+    from catnf.results import check_result, record
     from catnf.storage import make_folder
     from catnf.tasks.molecules import Molecules
 
@@ -88,6 +94,7 @@ def evaluate(
         need_rdkit("measure the likelihood only, with --generated 0")
     if results is not None:
         make_folder(results)
+        check_result(results, fitted, split)
     evaluation, parts = _measure(fitted, options, sampled, likelihood)
     outcome = record(fitted, evaluation, typed_command(), parts)
     _give(outcome, fitted, evaluation, results, as_json)

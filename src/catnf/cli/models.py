@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,12 +15,15 @@ from catnf.cli.base import (
     Device,
     Overrides,
     app,
+    check_lines_name,
+    check_output,
     chosen_device,
     is_helper,
     is_launched_helper,
     messages,
     typed_command,
 )
+from catnf.cli.numbers import a_seed, above_zero, within
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,13 +67,18 @@ def train(
     level: Annotated[
         Literal["characters", "words"] | None, typer.Option(help="Of --text; default: characters.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
+    seed: Annotated[int, typer.Option(help="Start of all randomness.", callback=a_seed)] = 0,
     device: Device = "auto",
-    devices: Annotated[int, typer.Option(help="Processes on a machine, one per device.")] = 1,
-    nodes: Annotated[int, typer.Option(help="Machines.")] = 1,
-    max_time: Annotated[float | None, typer.Option(help="Stop after so many seconds; resumable.")] = None,
+    devices: Annotated[
+        int, typer.Option(help="Processes on a machine, one per device.", callback=within(1, 64))
+    ] = 1,
+    nodes: Annotated[int, typer.Option(help="Machines.", callback=within(1, 10_000))] = 1,
+    max_time: Annotated[
+        float | None, typer.Option(help="Stop after so many seconds; resumable.", callback=within(0))
+    ] = None,
     budget: Annotated[
-        float | None, typer.Option(help="Fit the whole learning-rate schedule into so many seconds.")
+        float | None,
+        typer.Option(help="Fit the whole learning-rate schedule into so many seconds.", callback=above_zero),
     ] = None,
     precision: Annotated[
         Literal["auto", "float32", "bfloat16"], typer.Option(help="Of the networks.")
@@ -91,6 +98,8 @@ def train(
 
     silent = quiet or is_launched_helper()
     own: list[str] = []
+    if smiles is not None and text is not None:
+        raise InputError("--smiles and --text are both given; leave one of them out.")
     if smiles is not None or vocabulary is not None or column is not None or name == "molecules":
         from catnf.cli.molecules import own_molecules
 
@@ -128,9 +137,14 @@ def _tell_end(summary: RunSummary, warmup: int, restart: bool) -> None:
 @app.command()
 def sample(
     name: Annotated[str, typer.Argument(help="A bundled model's name, a run's folder, or a model file.")],
-    count: Annotated[int, typer.Option("-n", "--number", help="How many.")] = 10,
+    count: Annotated[int, typer.Option("-n", "--number", help="How many.", callback=within(1))] = 10,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="CSV file instead of the screen.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="File instead of the screen: .csv, of texts .txt, of tables also .tsv or .parquet.",
+        ),
     ] = None,
     grid: Annotated[
         Path | None, typer.Option(help="PNG file to draw the first molecules or colorings into.")
@@ -139,7 +153,9 @@ def sample(
         Path | None,
         typer.Option(help="Instead, .npz file of molecules as plain graphs, which needs no RDKit."),
     ] = None,
-    temperature: Annotated[float, typer.Option(help="1 is the model itself, less is safer.")] = 1.0,
+    temperature: Annotated[
+        float, typer.Option(help="1 is the model itself, less is safer.", callback=above_zero)
+    ] = 1.0,
     largest: Annotated[
         bool, typer.Option("--largest", help="Of molecules the largest connected fragment.")
     ] = False,
@@ -153,9 +169,12 @@ def sample(
     ] = None,
     prompt: Annotated[str | None, typer.Option(help="Of text: how it starts.")] = None,
     length: Annotated[
-        int | None, typer.Option(help="Of text: symbols, the prompt's among them; default: a window.")
+        int | None,
+        typer.Option(
+            help="Of text: symbols, the prompt's among them; default: a window.", callback=within(1, 100_000)
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="For the same samples again.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For the same samples again.", callback=a_seed)] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -178,11 +197,14 @@ def sample(
     if is_table_model(name):
         from catnf.cli.tables import RowOptions, write_rows
 
-        check_table_options(name, largest, valid_only, outputs, temperature)
+        texts = {"--prompt": prompt is not None, "--length": length is not None}
+        molecules = {"--largest": largest, "--valid-only": valid_only}
+        check_table_options(name, texts | molecules, outputs, temperature)
         return write_rows(name, RowOptions(count, given or (), seed, output, as_json))
     if given:
         raise InputError(f"--given is for models that `catnf fit` made, but {name} is none; leave it out.")
     fitted = load(name, chosen_device(device))
+    check_lines_name(output, isinstance(fitted.task, Text))
     if not isinstance(fitted.task, Text) and (prompt is not None or length is not None):
         raise InputError(f"--prompt and --length are for text, which {name} does not write; leave them out.")
     if isinstance(fitted.task, Molecules):
@@ -205,17 +227,18 @@ def export(
     dtype: Annotated[
         Literal["float32", "bfloat16"], typer.Option(help="Of the stored weights.")
     ] = "bfloat16",
-    shard_mb: Annotated[float | None, typer.Option(help="Largest size of a file in MB.")] = None,
+    shard_mb: Annotated[
+        float | None, typer.Option(help="Largest size of a file in MB.", callback=above_zero)
+    ] = None,
 ) -> None:
     """Write a trained model's weights, smaller and in pieces where asked."""
     from catnf.fitted import load, save_model
 
+    check_output(output)
     fitted = load(name)
     weights = fitted.model.state_dict()
     stored = torch.bfloat16 if dtype == "bfloat16" else None
-    if shard_mb is not None and not 0 < shard_mb < math.inf:
-        raise InputError(f"shard-mb is {shard_mb}; give a number above 0.")
-    limit = None if shard_mb is None else int(shard_mb * 1e6)
+    limit = None if shard_mb is None else max(1, int(shard_mb * 1e6))
     files = save_model(output, weights, fitted.experiment, fitted.seed, fitted.provenance, stored, limit)
     for file in files:
         print(file)
@@ -226,9 +249,9 @@ def bench(
     name: Annotated[
         str, typer.Argument(help="An experiment's name or a YAML file.")
     ] = "sets/shuffling/mixture",
-    batch: Annotated[int | None, typer.Option(help="Examples at once.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Examples at once.", callback=within(1))] = None,
     overrides: Overrides = None,
-    repeats: Annotated[int, typer.Option(help="Measurements behind a median.")] = 30,
+    repeats: Annotated[int, typer.Option(help="Measurements behind a median.", callback=within(1))] = 30,
     step_only: Annotated[bool, typer.Option("--step-only", help="Measure the training step alone.")] = False,
     turn: Annotated[
         Path | None,
@@ -244,6 +267,7 @@ def bench(
     from catnf.results import record_speed
     from catnf.storage import write_text
 
+    check_output(output)
     experiment = load_experiment(name, overrides or ())
     where = chosen_device(device)
     size = batch if batch is not None else (1024 if where.type == "cuda" else 64)
@@ -263,7 +287,7 @@ def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the page.")] = Path(
         "demo-output"
     ),
-    seconds: Annotated[float, typer.Option(help="Time to train.")] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Time to train.", callback=above_zero)] = 60.0,
 ) -> None:
     """Train a small flow, compare it with the exact optimum, sample, and write the report."""
     from catnf.demo import run_demo

@@ -12,7 +12,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from catnf.cli.base import AsJson, check_archive_name, data, messages, stopping
+from catnf.cli.base import AsJson, check_archive_name, check_source, data, messages, stopping
+from catnf.cli.numbers import within
 from catnf.cli.progress import counting_bar, download_bars
 from catnf.errors import InputError, MissingDependencyError
 
@@ -40,19 +41,22 @@ def make_molecules(
     column: Annotated[str | None, typer.Option(help="Of a table; default: smiles.")] = None,
     shares: Annotated[
         tuple[float, float, float] | None,
-        typer.Option(help="Parts of a file to train, validate and test with; default: 0.8 0.1 0.1."),
+        typer.Option(
+            help="Parts of a file to train, validate and test with; default: 0.8 0.1 0.1.", callback=within(0)
+        ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes, by default one per core.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes, by default one per core.", callback=within(1))
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read molecules into a compact file; lines that cannot be used are listed beside it."""
     from catnf.tasks.molecules.preparation import refused_path
-    from catnf.tasks.molecules.sources import FINGERPRINTS, RDKIT
+    from catnf.tasks.molecules.sources import FINGERPRINTS, NAMES, RDKIT
 
+    check_source(source, NAMES)
     path = output if output is not None else _default_path(source, vocabulary)
     check_archive_name(path)
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}; give at least 1.")
     started = time.monotonic()
     summary = _prepare(_open(source, column, shares), vocabulary, path, workers)
     if summary.fingerprint != FINGERPRINTS.get((source, vocabulary), summary.fingerprint):
@@ -93,6 +97,7 @@ def own_molecules(
             else "No file of molecules is named"
         )
         raise InputError(f"{what}; give molecules with --smiles mine.smi.")
+    check_source(str(smiles))
     named = DEFAULT_MODEL if name == "molecules" else name
     if not isinstance(load_experiment(named).task, MoleculeTaskConfig):
         raise InputError(f"--smiles is for molecules, but {name} has none; train molecules instead.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +20,7 @@ from catnf.cli.base import (
     stopping,
     typed_command,
 )
+from catnf.cli.numbers import above_zero, within
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,9 +39,12 @@ def reproduce(
         bool, typer.Option("--train", help="Train every model from scratch instead of taking bundled ones.")
     ] = False,
     budget: Annotated[
-        float | None, typer.Option(help="With --train: seconds a model; default: all its steps.")
+        float | None,
+        typer.Option(help="With --train: seconds a model; default: all its steps.", callback=above_zero),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="With --train: trainings a model; default: 1.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="With --train: trainings a model; default: 1.", callback=within(1))
+    ] = None,
     overrides: Overrides = None,
     only: Annotated[
         list[str] | None, typer.Option(help="A model, e.g. mixture or sets/shuffling/mixture; repeatable.")
@@ -49,11 +52,14 @@ def reproduce(
     stored: Annotated[
         bool, typer.Option("--stored", help="Only figures measured earlier; nothing is measured here.")
     ] = False,
-    examples: Annotated[int, typer.Option(help="Test examples that are scored here.")] = 64,
+    examples: Annotated[
+        int, typer.Option(help="Test examples that are scored here.", callback=within(1))
+    ] = 64,
     samples: Annotated[
-        int | None, typer.Option(help="Draws of the bound; default: 20 on sets and tables, else 4.")
+        int | None,
+        typer.Option(help="Draws of the bound; default: 20 on sets and tables, else 4.", callback=within(1)),
     ] = None,
-    generated: Annotated[int, typer.Option(help="Samples that are drawn here.")] = 256,
+    generated: Annotated[int, typer.Option(help="Samples that are drawn here.", callback=within(0))] = 256,
     runs: Annotated[Path | None, typer.Option(help="With --train: folder; default: runs/reproduce.")] = None,
     results: Annotated[
         Path | None, typer.Option(help="Folder of our results; default: those inside the package.")
@@ -68,7 +74,8 @@ def reproduce(
     from catnf.experiments import experiment_names
     from catnf.fitted import bundled_names
     from catnf.reference import load_paper
-    from catnf.reporting.reproduction import BLOCKS, Here, compare, experiments, grid
+    from catnf.reporting.blocks import BLOCKS, experiments
+    from catnf.reporting.reproduction import Here, compare, grid
     from catnf.storage import make_folder
 
     _check_options(training, stored, budget, seeds, overrides, runs)
@@ -140,8 +147,6 @@ def _check_options(
     for option, value in given.items():
         if value is not None and not training:
             raise InputError(f"{option} is for trainings; give --train too, or leave it out.")
-    if budget is not None and not 0 < budget < math.inf:
-        raise InputError(f"budget is {budget}; give seconds above 0.")
 
 
 def _chosen(names: list[str], only: list[str] | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from torch import Tensor
 
-from catnf.cli.base import check_picture_name, messages, stopping, typed_command
+from catnf.cli.base import check_output, check_picture_name, messages, stopping, typed_command
 from catnf.cli.progress import counting_bar
 from catnf.context import Context, GraphContext
 from catnf.errors import InputError
@@ -197,6 +197,7 @@ def check_outputs(outputs: Outputs, chemistry: bool) -> None:
         return
     if outputs.graphs.suffix != ".npz":
         raise InputError(f"The file of graphs is {outputs.graphs}; give a name that ends in .npz.")
+    check_output(outputs.graphs)
     if outputs.file is not None or outputs.grid is not None or chemistry:
         raise InputError(
             "--graphs gives plain graphs only; leave out -o, --grid, --largest and --valid-only."
@@ -219,13 +220,10 @@ def check_plain_options(fitted: FittedModel, largest: bool, valid_only: bool, ou
         )
 
 
-def check_table_options(
-    name: str, largest: bool, valid_only: bool, outputs: Outputs, temperature: float
-) -> None:
-    """Refuse options that mean nothing for rows of a table."""
+def check_table_options(name: str, others: Mapping[str, bool], outputs: Outputs, temperature: float) -> None:
+    """Refuse what means nothing for rows of a table: `others`, outputs, a temperature."""
     asked = {
-        "--largest": largest,
-        "--valid-only": valid_only,
+        **others,
         "--grid": outputs.grid is not None,
         "--graphs": outputs.graphs is not None,
         "--temperature": temperature != 1.0,
@@ -241,8 +239,6 @@ def write_samples(
     """Draw sets, colorings or rows of a task and write them as CSV, all at once."""
     from catnf.storage import write_text
 
-    if count < 1:
-        raise InputError(f"The number of samples is {count}; give at least 1.")
     ctx = fitted.sample_context(count, seed)
     drawn = fitted.sample(count, seed, temperature, ctx=ctx)
     metrics = fitted.task.sample_metrics(drawn, ctx)

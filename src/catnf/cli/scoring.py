@@ -15,12 +15,14 @@ from catnf.cli.base import (
     AsJson,
     Device,
     app,
+    check_lines_name,
     check_not_input,
     check_picture_name,
     chosen_device,
     messages,
     stopping,
 )
+from catnf.cli.numbers import a_seed, within
 from catnf.cli.progress import counting_bar
 from catnf.errors import InputError
 
@@ -47,11 +49,14 @@ def score(
     ] = None,
     model: Model = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="CSV file instead of the screen.")
+        Path | None,
+        typer.Option("-o", "--output", help="CSV instead of the screen; of tables also .tsv or .parquet."),
     ] = None,
     column: Annotated[str | None, typer.Option(help="Of a table; default: smiles.")] = None,
-    samples: Annotated[int, typer.Option(help="Draws of the bound for a molecule; more tighten it.")] = 10,
-    seed: Annotated[int, typer.Option()] = 0,
+    samples: Annotated[
+        int, typer.Option(help="Draws of the bound for a molecule; more tighten it.", callback=within(1))
+    ] = 10,
+    seed: Annotated[int, typer.Option(callback=a_seed)] = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -69,11 +74,18 @@ def score(
         if column is not None:
             raise InputError(f"--column is for molecules, but {model} is of a table; leave it out.")
         return score_rows(model, file, output, samples, seed, as_json)
+    check_lines_name(output)
     # Only now, because rows are scored without RDKit.
     from catnf.molecules import molecule_model
 
     fitted = molecule_model(model, chosen_device(device))
-    lines = _scored(fitted, file, column, samples, seed)
+    try:
+        lines = _scored(fitted, file, column, samples, seed)
+    except InputError as error:
+        if model is not None or not file.name.lower().endswith((".csv", ".tsv", ".parquet")):
+            raise
+        other = f"or, if these are no molecules, put the model that `catnf fit` made before {file}."
+        raise InputError(f"{str(error).rstrip('.')}, {other}") from error
     used = sorted((line for line in lines if not line[1].problem), key=lambda line: -line[1].bits_per_node)
     refused = [line for line in lines if line[1].problem]
     if not used:
@@ -89,9 +101,11 @@ def interpolate(
     first: Annotated[str, typer.Argument(help="SMILES where the path begins.")],
     second: Annotated[str, typer.Argument(help="SMILES where it ends.")],
     model: Model = None,
-    steps: Annotated[int, typer.Option(help="Molecules on the path, both ends among them.")] = 8,
+    steps: Annotated[
+        int, typer.Option(help="Molecules on the path, both ends among them.", callback=within(2))
+    ] = 8,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="PNG file to draw them into.")] = None,
-    seed: Annotated[int, typer.Option(help="Another one gives another path.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another one gives another path.", callback=a_seed)] = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from catnf.cli.base import Device, app, chosen_device, messages
+from catnf.cli.numbers import within
 
 
 @app.command()
 def studio(
-    port: Annotated[int, typer.Option(help="0 for any that is free.")] = 8642,
+    port: Annotated[int, typer.Option(help="0 for any that is free.", callback=within(0, 65_535))] = 8642,
     text: Annotated[
         Path | None, typer.Option(help="Run's folder or file of a model of texts to continue with.")
     ] = None,

@@ -15,10 +15,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from catnf.cli.base import AsJson, app, data, messages, stopping
+from catnf.cli.base import AsJson, app, check_output, data, messages, stopping
+from catnf.cli.numbers import a_seed, above_zero, within
 from catnf.cli.progress import counting_bar, download_bars
 from catnf.errors import InputError
-from catnf.seeds import check_seed
 
 if TYPE_CHECKING:
     from catnf.tabular import CategoricalFlow
@@ -37,10 +37,14 @@ def fit(
     missing: Annotated[
         Literal["category", "impute"], typer.Option(help="Gaps are a value, or cells not known.")
     ] = "category",
-    rare: Annotated[int, typer.Option(help="Categories with fewer rows share one.")] = 1,
-    max_time: Annotated[float | None, typer.Option(help="Train for at most so many seconds.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Training steps; default: what suits the table.")] = None,
-    seed: Annotated[int, typer.Option(help="Start of all randomness.")] = 0,
+    rare: Annotated[int, typer.Option(help="Categories with fewer rows share one.", callback=within(1))] = 1,
+    max_time: Annotated[
+        float | None, typer.Option(help="Train for at most so many seconds.", callback=above_zero)
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Training steps; default: what suits the table.", callback=within(1))
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Start of all randomness.", callback=a_seed)] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +53,8 @@ def fit(
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.frames import read_table
 
-    check_seed(seed)
+    if output.suffix == ".safetensors":
+        check_output(output)
     frame = read_table(file)
     make_folder(output.parent if output.suffix == ".safetensors" else output)
     flow = CategoricalFlow(
@@ -113,12 +118,13 @@ def report(
     target: Annotated[
         str | None, typer.Option(help="Column to predict; default: the last categorical one.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the synthetic rows.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the synthetic rows.", callback=a_seed)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Write a page that compares synthetic with real rows or, without a model, one of the whole project."""
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"The output is {output}; give a name that ends in .html.")
+    check_output(output)
     if model is None:
         from catnf.cli.reproduction import project_report
 
@@ -135,7 +141,6 @@ def report(
     from catnf.tabular.page import report_page
     from catnf.tabular.report import make_report
 
-    check_seed(seed)
     flow = CategoricalFlow.load(model)
     frame = read_table(file)
     messages.print("Comparing synthetic with real rows ...")
@@ -181,9 +186,9 @@ def write_rows(model: str, options: RowOptions) -> None:
     from catnf.tabular import CategoricalFlow
     from catnf.tabular.frames import check_table_name, table_bytes, to_pandas
 
-    check_seed(options.seed)
     if options.output is not None:
         check_table_name(options.output)
+        check_output(options.output)
     flow = CategoricalFlow.load(model)
     if options.seed is None:
         flow.set_params(random_state=None)
@@ -214,9 +219,7 @@ def score_rows(model: str, file: Path, output: Path | None, samples: int, seed: 
 
     if output is not None:
         check_table_name(output)
-    if samples < 1:
-        raise InputError(f"samples is {samples}; give at least 1.")
-    check_seed(seed)
+        check_output(output)
     flow = CategoricalFlow.load(model).set_params(draws=samples, random_state=seed)
     frame = read_table(file)
     with _warnings_told():

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from catnf.cli.base import AsJson, check_archive_name, data, messages
+from catnf.cli.base import AsJson, check_archive_name, check_source, data, messages
+from catnf.cli.numbers import within
 from catnf.cli.progress import download_bars
 from catnf.errors import InputError
 
@@ -31,7 +32,10 @@ def make_text(
         Literal["characters", "words"] | None, typer.Option(help="Of a file; default: characters.")
     ] = None,
     size: Annotated[
-        int | None, typer.Option(help="Symbols to keep; default: 256 characters, 10,000 words.")
+        int | None,
+        typer.Option(
+            help="Symbols to keep; default: 256 characters, 10,000 words.", callback=within(2, 32_767)
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="File; default: the data folder, or beside a file.")
@@ -39,8 +43,9 @@ def make_text(
     as_json: AsJson = False,
 ) -> None:
     """Read a text into a compact file; tells which characters or words are unknown."""
-    from catnf.tasks.text.sources import FINGERPRINTS
+    from catnf.tasks.text.sources import FINGERPRINTS, NAMES
 
+    check_source(source, NAMES)
     path = output if output is not None else _default_path(source, level)
     check_archive_name(path)
     started = time.monotonic()
@@ -83,6 +88,7 @@ def own_text(name: str, file: Path | None, level: Level | None, quiet: bool) -> 
 
     if file is None:
         raise InputError("No text is named; give a UTF-8 file with --text mine.txt.")
+    check_source(str(file))
     level = level or "characters"
     named = {"characters": _DEFAULT, "words": "text/text8-words/mixture"}[level] if name == "text" else name
     if not isinstance(load_experiment(named).task, TextTaskConfig):

@@ -21,7 +21,7 @@ SUMMARY = FOLDER / "results.json"
 Result = Mapping[str, Any]
 """A result as `catnf evaluate --results` writes it: metrics, intervals, n, seeds, hardware and so on."""
 
-_KEPT = ("metrics", "seeds", "seed", "training", "seconds", "hardware")  # of every run
+_KEPT = ("metrics", "n", "seeds", "seed", "training", "seconds", "hardware")  # of every run
 _DROPPED = ("config", "protocols", "protocol", "interval_kind", "ranges", "largest", "overrides", "notes")
 
 
@@ -82,7 +82,7 @@ class Results(Mapping[str, Result]):
     def of_folder(cls, folder: Path) -> Results:
         """Those of a folder such as `results/`; of one that does not exist, none."""
         files = sorted(folder.rglob("*.json"))
-        return cls({str(path.relative_to(folder).with_suffix("")): _read(path) for path in files})
+        return cls({str(path.relative_to(folder).with_suffix("")): _result(path) for path in files})
 
     def __getitem__(self, name: str) -> Result:
         return self.entries[name]
@@ -115,6 +115,13 @@ def _compact(told: Result) -> dict[str, Any]:
 
 def _paper_row(told: Mapping[str, Any]) -> PaperRow:
     return PaperRow(told["row"], told["table"], told["metrics"], told.get("spread", {}))
+
+
+def _result(path: Path) -> Result:
+    told = _read(path)
+    if not isinstance(told, dict) or not told or not isinstance(told.get("metrics", {}), dict):
+        raise StorageError(f"{path} holds no results; move it away.")
+    return told
 
 
 def _read(path: Path) -> Any:

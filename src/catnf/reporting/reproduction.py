@@ -6,32 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catnf.reference import Paper, PaperRow, Result, Results
+from catnf.reporting.blocks import Block, Figure
 from catnf.reporting.grid import NOT_MEASURED, Grid
-from catnf.reporting.tables import COLORINGS, MODELS, MOLECULES, TABLES, TEXTS
-
-
-@dataclass(frozen=True)
-class Figure:
-    """What is compared: a metric, its name for people, and how it is written."""
-
-    metric: str
-    words: str
-    digits: int = 0  # behind the point; 0 for a share, which is written in percent
-
-    def written(self, value: float, spread: float | None = None, digits: int | None = None) -> str:
-        """A value with what is behind ±, where there is something."""
-        form = ".2%" if not self.digits else f".{self.digits if digits is None else digits}f"
-        return f"{value:{form}}" + ("" if spread is None else f" ± {spread:{form}}")
-
-
-@dataclass(frozen=True)
-class Block:
-    """One data set of a table: what was measured on it, and the models in their order."""
-
-    data: str  # as experiments are named, for instance sets/shuffling
-    title: str
-    figures: tuple[Figure, ...]
-    models: Mapping[str, str]  # names for people, by the last part of an experiment's name
 
 
 @dataclass(frozen=True)
@@ -41,7 +17,8 @@ class Measured:
     Attributes:
         value: the figure, a mean where there are several seeds.
         interval: 95 % over examples.
-        n: examples behind it.
+        n: examples behind it, the fewest of its seeds.
+        n_most: the most of them.
         seeds: how many models were trained.
         trained_on: the hardware that trained it.
         trained_seconds: the longest training.
@@ -52,6 +29,7 @@ class Measured:
     value: float
     interval: tuple[float, float] | None
     n: int | None
+    n_most: int | None
     seeds: int
     trained_on: str | None
     trained_seconds: float | None
@@ -87,66 +65,6 @@ class Here:
     why: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
     trained: bool = False
-
-
-_BITS = Figure("bits_per_variable", "bits per variable", 4)
-_VALID = Figure("validity", "valid samples")
-_NODE = Figure("bits_per_node", "bits per node", 3)
-_MOLECULE = (
-    Figure("validity", "valid"),
-    Figure("validity_largest", "largest part valid"),
-    Figure("uniqueness", "unique"),
-    Figure("novelty", "novel"),
-    Figure("reconstruction", "reconstructed"),
-    _NODE,
-    Figure("fcd", "FCD", 2),
-)
-_COLORED = (Figure("validity", "valid colorings"), _NODE)
-_CHARACTERS = (
-    Figure("bits_per_char", "bits per character", 3),
-    Figure("bits_reconstruction", "of these, decoding", 3),
-)
-_WORDS = (Figure("bits_per_word", "bits per word", 3), Figure("bits_reconstruction", "of these, decoding", 3))
-
-
-_CREDIT = {**TABLES, "independent": "independent columns"}
-
-
-def _of(data: str) -> dict[str, str]:
-    start = f"{data}/"
-    return {name.removeprefix(start): words for name, words in MOLECULES.items() if name.startswith(start)}
-
-
-BLOCKS: Mapping[str, tuple[Block, ...]] = {
-    "sets": (
-        Block("sets/shuffling", "Set shuffling", (_BITS, _VALID), MODELS),
-        Block("sets/summation", "Set summation", (_BITS, _VALID), MODELS),
-    ),
-    "coloring": (
-        Block("coloring/small", "Graph coloring, 10 to 20 nodes", _COLORED, COLORINGS),
-        Block("coloring/large", "Graph coloring, 25 to 50 nodes", _COLORED, COLORINGS),
-    ),
-    "molecules": (
-        Block("molecules/zinc250k", "Molecules, Zinc250k", _MOLECULE, _of("zinc250k")),
-        Block("molecules/moses", "Molecules, MOSES", _MOLECULE, _of("moses")),
-    ),
-    "text": (
-        Block("text/ptb", "Text, Penn Treebank", _CHARACTERS, TEXTS),
-        Block("text/text8", "Text, text8", _CHARACTERS, TEXTS),
-        Block("text/text8-words", "Text, words of text8", _WORDS, TEXTS),
-        Block("text/wikitext2", "Text, WikiText-2", _WORDS, TEXTS),
-        Block("text/wikitext103", "Text, WikiText-103", _WORDS, TEXTS),
-    ),
-    "credit": (Block("table/credit", "Tables, credit risk", (_BITS,), _CREDIT),),
-}
-"""The paper's tables by the names that are typed."""
-
-
-def experiments(block: Block, known: Sequence[str], paper: Paper) -> list[str]:
-    """The experiments of a block: those with a name for people first, then what else is `known` of it."""
-    named = [f"{block.data}/{model}" for model in block.models]
-    there = {name for name in (*known, *paper.rows) if name.rsplit("/", 1)[0] == block.data}
-    return [name for name in named if name in there] + sorted(there.difference(named))
 
 
 def compare(
@@ -195,15 +113,18 @@ def _lines(
 
 def measured(result: Result | None, metric: str) -> Measured | None:
     """A metric of a result with all that belongs to it."""
-    if result is None or metric not in result["metrics"]:
+    if result is None or metric not in result.get("metrics", {}):
         return None
     ends = result.get("intervals", {}).get(metric)
-    runs = [run["training"] for run in result.get("runs", [result]) if run.get("training")]
+    everyone = result.get("runs", [result])
+    runs = [run["training"] for run in everyone if run.get("training")]
+    counts = [run["n"][metric] for run in (*everyone, result) if metric in run.get("n", {})]
     seconds = [float(run["seconds"]) for run in runs if run.get("seconds") is not None]
     return Measured(
         float(result["metrics"][metric]),
         None if ends is None else (float(ends[0]), float(ends[1])),
-        result.get("n", {}).get(metric),
+        min(counts, default=None),
+        max(counts, default=None),
         len(result.get("seeds", ())),
         str(runs[-1]["hardware"]) if runs and "hardware" in runs[-1] else None,
         max(seconds, default=None),
@@ -267,7 +188,7 @@ def _places(block: Block, lines: Sequence[Line], paper: Paper) -> list[str]:
 
 def _optimum(block: Block, ours: Results) -> float | None:
     """The exact entropy of the data, where results tell it."""
-    found = [ours[name]["metrics"].get("optimum") for name in ours.below(block.data)]
+    found = [ours[name].get("metrics", {}).get("optimum") for name in ours.below(block.data)]
     return next((value for value in found if value is not None), None)
 
 
@@ -288,6 +209,8 @@ def _count(found: Measured | None) -> str:
     if found is None:
         return ""
     number = "" if found.n is None else f"{found.n:,}"
+    if found.n_most != found.n:
+        number += f" to {found.n_most:,}"
     return f"{number}, {found.seeds} seeds" if found.seeds > 1 else number
 
 

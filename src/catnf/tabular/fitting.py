@@ -108,7 +108,7 @@ class RowsTask(Task):
         raise NotImplementedError("a table has frequencies by column")
 
     def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
-        return self.held.x[:limit].long()
+        return self.held.x[:limit].long()  # in random order
 
     def evaluation_context(self, split: Split, limit: int | None = None) -> TableContext:
         return self.held.take(slice(0, limit))[1]

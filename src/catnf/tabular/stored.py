@@ -73,6 +73,10 @@ def save_table(path: Path, fitted: FittedTable, parameters: Mapping[str, Any]) -
 def load_table(path: Path) -> tuple[FittedTable, dict[str, Any]]:
     """What `save_table` wrote, and the estimator's parameters."""
     file = path / FILE if path.is_dir() else path
+    if file.is_file() and file.suffix != ".safetensors":
+        raise StorageError(
+            f"{file} is no model of a table; give the folder or .safetensors file of `catnf fit`."
+        )
     tensors, header = load_tensors(file)
     if header.get("kind") != KIND:
         raise StorageError(

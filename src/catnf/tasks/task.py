@@ -134,7 +134,10 @@ class Task(ABC):
 
     @abstractmethod
     def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
-        """The fixed examples of a split, or the first `limit` of them: `[examples, elements]`, int64, CPU."""
+        """The fixed examples of a split, or `limit` of them: `[examples, elements]`, int64, CPU.
+
+        The few must stand for all: by `spread`, or as the first ones where examples are in random order.
+        """
 
     def evaluation_context(self, split: Split, limit: int | None = None) -> Context:
         """What belongs to the examples of `evaluation(split, limit)`, on the CPU."""
@@ -209,6 +212,18 @@ def check_evaluation(split: str, limit: int | None) -> None:
         raise InputError(f"Split {split!r} is unknown; choose validation or test.")
     if limit is not None and limit < 1:
         raise InputError(f"The limit is {limit}, but at least one example is needed.")
+
+
+def spread(total: int, limit: int | None) -> Tensor:
+    """Places of `limit` of `total` examples, evenly spread, or of all where there are no more: `[examples]`.
+
+    Files may have an order, as that of MOSES, where small molecules come first: those are no fair sample.
+
+    >>> spread(10, 4).tolist()
+    [0, 2, 5, 7]
+    """
+    examples = total if limit is None else min(limit, total)
+    return torch.arange(examples) * total // max(1, examples)
 
 
 def positive_frequencies(frequencies: Tensor, floor: float = 1e-8) -> Tensor:

@@ -18,7 +18,7 @@ from catnf.models.graph_cnf import GraphCNF
 from catnf.tasks.molecules import Molecules, MoleculeTaskConfig, Vocabulary
 from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
 from catnf.tasks.molecules.vocabulary import MolecularGraph
-from catnf.tasks.task import Measuring
+from catnf.tasks.task import Measuring, spread
 
 ATOMS = ("C", "N", "O")
 SMALL = [
@@ -67,6 +67,16 @@ def test_batches_hold_the_molecules_of_the_file(task: Molecules) -> None:
     assert min(counts) > 20
     x, ctx = task.evaluation("test"), task.evaluation_context("test")
     assert [key(graph) for graph in task.graphs(x, ctx)] == known
+
+
+def test_a_limited_evaluation_is_spread_over_the_split(task: Molecules) -> None:
+    known = [key(graph) for graph in graphs()]
+    for limit in range(1, 8):
+        x, ctx = task.evaluation("test", limit), task.evaluation_context("test", limit)
+        found = [key(graph) for graph in task.graphs(x, ctx)]
+        assert found == [known[place] for place in spread(5, limit).tolist()], "bonds belong to their atoms"
+    with pytest.raises(InputError, match="The limit is 0"):
+        task.evaluation_context("test", 0)
 
 
 def test_parts_are_padded_to_their_group_and_weighted_by_its_share(task: Molecules) -> None:

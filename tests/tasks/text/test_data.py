@@ -12,9 +12,10 @@ import torch
 
 from catnf.context import SequenceContext
 from catnf.errors import InputError, StorageError
+from catnf.tasks.task import spread
 from catnf.tasks.text import Text, TextTaskConfig
 from catnf.tasks.text.archive import TextData, TextPart
-from catnf.tasks.text.data import padded
+from catnf.tasks.text.tables import padded
 from catnf.tasks.text.vocabulary import PTB
 
 Seeded = Callable[[int], torch.Generator]
@@ -55,7 +56,21 @@ def test_every_symbol_is_evaluated_once(windows: Text, story: str) -> None:
     assert len(text) == len(story) - int(len(story) * 0.95)
     assert int(ctx.counts(torch.zeros(1)).sum()) == len(text)
     assert windows.evaluation_context("test", 2).mask is None
-    assert torch.equal(windows.evaluation("test", 2), x[:2])
+    assert torch.equal(windows.evaluation("test", 2), x[[0, len(x) // 2]])
+    assert int(ctx.counts(torch.zeros(1))[-1]) < windows.window, "this text has a short last window"
+
+
+@pytest.mark.parametrize("name", ["windows", "sentences"])
+def test_a_limited_evaluation_is_spread_over_the_split(name: str, request: pytest.FixtureRequest) -> None:
+    task: Text = request.getfixturevalue(name)
+    x, ctx = task.evaluation("test"), task.evaluation_context("test")
+    whole = task.texts(x, ctx)
+    for limit in range(1, len(x) + 3):
+        few, given = task.evaluation("test", limit), task.evaluation_context("test", limit)
+        places = spread(len(x), limit)
+        assert torch.equal(few, x[places])
+        assert task.texts(few, given) == [whole[place] for place in places.tolist()]
+        assert torch.equal(given.counts(torch.zeros(1)), ctx.counts(torch.zeros(1))[places])
 
 
 def test_frequencies(windows: Text) -> None:
@@ -102,6 +117,8 @@ def test_lengths_are_priced_apart(sentences: Text) -> None:
     assert [int(counts[length]) for length in lengths] == [3, 3, 2, 2, 2]
     expected = (2 * math.log2(16 / 3) + 3 * math.log2(16 / 2)) / sum(lengths)
     assert sentences.extra_bits("test")["bits_length"] == pytest.approx(expected)
+    few = (math.log2(16 / 3) + math.log2(16 / 2)) / (8 + 2)
+    assert sentences.extra_bits("test", 2)["bits_length"] == pytest.approx(few), "the first and the third"
     assert Text("text8").extra_bits("test") == {}
 
 

@@ -151,6 +151,7 @@ class GraphColoring(Task):
 
     def _evaluated(self, split: Split, limit: int | None) -> tuple[Tensor, GraphContext]:
         check_evaluation(split, limit)
+        # The first are as good as any: graphs are drawn at random, one after another.
         return self._table(split, torch.device("cpu")).take(slice(limit))
 
     def _table(self, split: str, device: torch.device) -> Tables:

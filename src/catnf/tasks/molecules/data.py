@@ -24,6 +24,7 @@ from catnf.tasks.task import (
     Task,
     check_evaluation,
     positive_frequencies,
+    spread,
 )
 
 if TYPE_CHECKING:
@@ -176,11 +177,10 @@ class Molecules(Task):
         return parts
 
     def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
-        check_evaluation(split, limit)
-        return self._table(split, torch.device("cpu")).take(slice(limit), self.nodes)[0]
+        return self._evaluated(split, limit)[0]
 
     def evaluation_context(self, split: Split, limit: int | None = None) -> Context:
-        return self._table(split, torch.device("cpu")).take(slice(limit), self.nodes)[1]
+        return self._evaluated(split, limit)[1]
 
     def context(self, x: Tensor) -> Context:
         raise InputError("Graphs alone do not tell which atoms are padding; give their context.")
@@ -263,6 +263,11 @@ class Molecules(Task):
                 archive = archive.take(np.argsort(archive.sizes, kind="stable"))
             self._splits[split] = archive
         return self._splits[split]
+
+    def _evaluated(self, split: Split, limit: int | None) -> tuple[Tensor, Context]:
+        check_evaluation(split, limit)
+        tables = self._table(split, torch.device("cpu"))
+        return tables.take(spread(len(tables.atoms), limit), self.nodes)
 
     def _table(self, split: str, device: torch.device) -> Tables:
         if (split, device) not in self._tables:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from catnf.context import Context, SetContext
 from catnf.errors import InputError
-from catnf.tasks.task import Split, Task, check_evaluation
+from catnf.tasks.task import Split, Task, check_evaluation, spread
 
 
 class CategoricalTable(Task):
@@ -73,7 +73,8 @@ class CategoricalTable(Task):
 
     def evaluation(self, split: Split, limit: int | None = None) -> Tensor:
         check_evaluation(split, limit)
-        return self.rows(split)[:limit]
+        rows = self.rows(split)
+        return rows[spread(len(rows), limit)]
 
     def context(self, x: Tensor) -> SetContext:
         return SetContext.of(x)

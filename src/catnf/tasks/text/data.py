@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from catnf.context import Context, SequenceContext
@@ -23,38 +20,12 @@ from catnf.tasks.task import (
     Task,
     check_evaluation,
     positive_frequencies,
+    spread,
 )
 from catnf.tasks.text.archive import TextData, TextPart
 from catnf.tasks.text.sources import NAMES, dataset_path
-from catnf.tasks.text.vocabulary import BUILT_IN, UNKNOWN_WORD, Codes, Level, Vocabulary, character_vocabulary
-
-
-class Tables(NamedTuple):
-    """A split on a device, in one or two bytes a symbol.
-
-    Attributes:
-        codes: running text `[symbols]`, or sentences `[sentences, window]`, 0 at their padding.
-        lengths: of the sentences, `[sentences]`; `None` for running text.
-    """
-
-    codes: Tensor
-    lengths: Tensor | None
-
-
-class Group(NamedTuple):
-    """Training sentences of about one length.
-
-    Attributes:
-        longest: what they are padded to.
-        start: the first of them, where all are sorted by length.
-        stop: behind the last of them.
-        share: of all symbols.
-    """
-
-    longest: int
-    start: int
-    stop: int
-    share: float
+from catnf.tasks.text.tables import Group, Tables, grouped
+from catnf.tasks.text.vocabulary import BUILT_IN, UNKNOWN_WORD, Level, Vocabulary, character_vocabulary
 
 
 @dataclass(frozen=True)
@@ -145,13 +116,7 @@ class Text(Task):
         """The groups that have sentences, the shortest first."""
         lengths = self._table("train", torch.device("cpu")).lengths  # sorted
         assert lengths is not None
-        cuts = torch.searchsorted(lengths, torch.tensor(self.groups), right=True).tolist()
-        edges = pairwise([0, *cuts, len(lengths)])
-        return [
-            Group(longest, start, stop, float(lengths[start:stop].sum() / lengths.sum()))
-            for longest, (start, stop) in zip((*self.groups, self.window), edges, strict=True)
-            if start < stop
-        ]
+        return grouped(lengths, (*self.groups, self.window))
 
     def frequencies(self) -> Tensor:
         try:
@@ -269,39 +234,26 @@ class Text(Task):
     def _table(self, split: str, device: torch.device) -> Tables:
         if (split, device) not in self._tables:
             part = self._part(split)
-            if part.lengths is not None:
-                codes, lengths = padded(part, self.window)
-                if split == "train":  # groups are ranges
-                    order = np.argsort(lengths, kind="stable")
-                    codes, lengths = codes[order], lengths[order]
-                made = Tables(torch.from_numpy(codes).to(device), torch.from_numpy(lengths).to(device))
-            elif len(part.codes) < self.window:
+            if part.lengths is None and len(part.codes) < self.window:
                 raise InputError(
                     f"The {split} text has {len(part.codes)} symbols, fewer than task.window={self.window}; "
                     "choose a smaller window or a longer text."
                 )
-            else:
-                made = Tables(torch.from_numpy(part.codes).to(device), None)
-            self._tables[split, device] = made
+            self._tables[split, device] = Tables.of(part, self.window, split == "train").to(device)
         return self._tables[split, device]
 
     def _evaluated(self, split: Split, limit: int | None) -> tuple[Tensor, SequenceContext]:
         check_evaluation(split, limit)
         codes, lengths = self._table(split, torch.device("cpu"))
         if lengths is not None:
-            x = codes[:limit].long()
-            return x, SequenceContext.of(x, lengths[:limit])
-        windows = (
-            -(-len(codes) // self.window) if limit is None else min(limit, -(-len(codes) // self.window))
-        )
-        text = codes[: windows * self.window].long()
-        missing = windows * self.window - len(text)
-        x = torch.nn.functional.pad(text, (0, missing)).view(windows, self.window)
-        if not missing:
-            return x, SequenceContext.of(x)
-        own = torch.full((windows,), self.window)
-        own[-1] -= missing
-        return x, SequenceContext.of(x, own)
+            chosen = spread(len(lengths), limit)
+            x = codes[chosen].long()
+            return x, SequenceContext.of(x, lengths[chosen])
+        first = spread(-(-len(codes) // self.window), limit) * self.window
+        place = first.unsqueeze(1) + torch.arange(self.window)
+        x = torch.where(place < len(codes), codes[place.clamp(max=len(codes) - 1)].long(), 0)
+        own = (len(codes) - first).clamp(max=self.window)  # the last window of a text may be shorter
+        return x, SequenceContext.of(x, own if bool((own < self.window).any()) else None)
 
     def _known_words(self) -> frozenset[str]:
         if "words" not in self._seen:
@@ -312,18 +264,3 @@ class Text(Task):
                 found.update(words.decode(part.codes[start : start + step].tolist()).split())
             self._seen["words"] = frozenset(found)
         return self._seen["words"]
-
-
-def padded(part: TextPart, window: int) -> tuple[Codes, NDArray[np.int64]]:
-    """Sentences of at most `window` symbols, `[sentences, window]`, and their lengths `[sentences]`."""
-    assert part.lengths is not None
-    lengths = part.lengths.astype(np.int64)
-    starts = np.cumsum(lengths) - lengths
-    fitting = lengths <= window
-    lengths, starts = lengths[fitting], starts[fitting]
-    place = np.arange(window)
-    real = place < lengths[:, None]
-    source = np.where(real, starts[:, None] + place, 0)
-    codes = part.codes[source]
-    codes[~real] = 0
-    return codes, lengths
