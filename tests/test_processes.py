@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -23,3 +24,10 @@ def test_what_cannot_work_is_one_sentence() -> None:
         map_chunks(sorted, [3, 1], workers=0)
     with pytest.raises(InputError, match="A worker was killed"):
         list(in_processes(os._exit, [1, 2], workers=2))
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows has no signal masks")
+def test_workers_leave_ctrl_c_to_the_process_that_started_them() -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert list(in_processes(signal.raise_signal, [signal.SIGINT] * 3, workers=2)) == [None] * 3
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import TypeVar
 
 from catnf.errors import InputError
@@ -52,7 +54,8 @@ def in_processes(
     # Fresh processes: forks of one that has used torch may hang.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(pieces)), context) as pool:
-        futures = [pool.submit(function, piece) for piece in pieces]
+        with _deaf_to_ctrl_c():
+            futures = [pool.submit(function, piece) for piece in pieces]
         try:
             for future in futures:
                 yield future.result()
@@ -60,3 +63,16 @@ def in_processes(
             raise InputError("A worker was killed, maybe for its memory; try again with fewer.") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes that are started here do not hear Ctrl-C: this one does, and stops them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
