@@ -16,7 +16,7 @@ from torch import Tensor
 from catnf.configuration import nearest, to_mapping
 from catnf.context import Context
 from catnf.errors import InputError, StorageError
-from catnf.experiments import Experiment
+from catnf.experiments import Experiment, experiment_names
 from catnf.models import Model
 from catnf.models.model import importance_weighted
 from catnf.nets.network import Network
@@ -246,6 +246,11 @@ def _locate(name_or_path: str | Path) -> Path:
     name = str(name_or_path)
     if name in bundled_names():
         return ZOO / f"{name}.safetensors"
+    if name in experiment_names():
+        raise InputError(
+            f"{name} is an experiment without a bundled model; train it with `catnf train {name}` and give "
+            "its output folder."
+        )
     raise InputError(
         f"There is no bundled model or file {name!r}.{nearest(name, bundled_names())} "
         f"A model you train with `catnf train` is in its output folder."

@@ -15,7 +15,8 @@ def hardware(device: torch.device | str = "cpu") -> str:
     device = torch.device(device)
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{_processor()}, {torch.get_num_threads()} cores"
+    cores = torch.get_num_threads()
+    return f"{_processor()}, {cores} core{'s' * (cores > 1)}"
 
 
 def revision() -> str:

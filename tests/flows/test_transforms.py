@@ -28,6 +28,7 @@ from catnf.flows import (
     affine_steps,
     mixture_steps,
 )
+from catnf.flows.autoregressive import Reversed
 from catnf.nets import MLP, SetTransformer
 
 BATCH, ELEMENTS, FEATURES, MIXTURES = 2, 4, 3, 3
@@ -87,6 +88,7 @@ CASES: dict[str, Case] = {
     "affine steps": Case(lambda: affine_steps(3, 3, mlp), 3),
     "affine steps, 1 channel": Case(lambda: affine_steps(1, 2, transformer), 1, False),
     "mixture steps": Case(lambda: mixture_steps(2, 2, MIXTURES, transformer), 2),
+    "reversed channels": Case(Reversed, 3),
     "mixture steps, 1 channel": Case(lambda: mixture_steps(1, 3, MIXTURES, mlp), 1, False, blind=True),
 }
 
@@ -117,7 +119,8 @@ def test_shapes_and_no_identity(case: Case, transform: Transform) -> None:
     assert logdet.shape == (BATCH,)
     assert out.dtype == logdet.dtype == torch.float32
     assert (out - z).abs().max() > 0.1
-    assert logdet.abs().min() > 1e-3
+    if list(transform.parameters()):  # what learns nothing may keep volumes
+        assert logdet.abs().min() > 1e-3
 
 
 @pytest.mark.parametrize("case", named())
@@ -189,6 +192,7 @@ def test_chess_masks_see_the_order(case: Case, transform: Transform) -> None:
 @pytest.mark.parametrize("case", named())
 def test_gradients_reach_every_parameter(case: Case, transform: Transform, direction: str) -> None:
     z, ctx = inputs(case)
+    z.requires_grad_()
     weights = torch.randn(z.shape, generator=torch.Generator().manual_seed(2))
     if direction == "forward":
         out, logdet = transform(z, ctx)
@@ -196,6 +200,8 @@ def test_gradients_reach_every_parameter(case: Case, transform: Transform, direc
     else:
         loss = (transform.inverse(z, ctx) * weights).sum()
     loss.backward()
+    assert z.grad is not None
+    assert torch.isfinite(z.grad).all()
     for name, parameter in transform.named_parameters():
         assert parameter.grad is not None, name
         assert torch.isfinite(parameter.grad).all(), name
@@ -224,7 +230,8 @@ def test_save_and_load(case: Case, transform: Transform) -> None:
     torch.manual_seed(99)
     other = case.make()
     z, ctx = inputs(case)
-    assert not torch.equal(other(z, ctx)[0], transform(z, ctx)[0])
+    if list(transform.parameters()):
+        assert not torch.equal(other(z, ctx)[0], transform(z, ctx)[0])
     other.load_state_dict(torch.load(buffer, weights_only=True))
     for ours, theirs in zip(other(z, ctx), transform(z, ctx), strict=True):
         assert torch.equal(ours, theirs)

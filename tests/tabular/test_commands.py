@@ -51,6 +51,26 @@ def test_fit_sample_score(run_catnf: Run, tmp_path: Path) -> None:
     assert list(table.columns[:2]) == ["row", "log_likelihood"]
 
 
+def test_whole_numbers_stay_whole_beside_gaps(run_catnf: Run, tmp_path: Path) -> None:
+    rows = [f"{'' if i % 7 == 0 else 20 + i % 40},{'AB'[i % 2]}" for i in range(120)]
+    (tmp_path / "data.csv").write_text("age,city\n" + "\n".join(rows) + "\n")
+    told = json.loads(run_catnf("fit", "data.csv", "-o", "model", "--steps", 3, "--json").out)
+    assert told["held_out_log_likelihood"] < 0
+    drawn = run_catnf("sample", "model", "-n", 200).out.splitlines()[1:]
+    ages = {line.split(",")[0] for line in drawn}
+    assert "" in ages
+    assert all(age.isdigit() for age in ages - {""})
+    scored = run_catnf("score", "model", "data.csv").out
+    assert ".0,A" not in scored
+
+
+def test_too_few_rows_to_hold_any_out(run_catnf: Run, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("a,b\n" + "x,y\nz,w\n" * 8)
+    assert "no rows were held out" in run_catnf("fit", "data.csv", "-o", "model", "--steps", 3).err
+    told = json.loads(run_catnf("fit", "data.csv", "-o", "model", "--steps", 3, "--json").out)
+    assert told["held_out_log_likelihood"] is None
+
+
 def test_scores_leave_columns_alone(run_catnf: Run, tmp_path: Path) -> None:
     frame = made(30).assign(row="mine", log_likelihood_before=1.5)
     frame.to_csv(tmp_path / "data.csv", index=False)
@@ -94,6 +114,7 @@ def test_report(run_catnf: Run, model: Path, tmp_path: Path) -> None:
         (b"", "is empty"),
         (b"a,b\n", "0 rows"),
         (b"a,b,a\n1,2,3\n", "column 'a' twice"),
+        (b"a;b\n1;2\n3;4\n", "several with ';' between them; save it with ','"),
         ("a,b\né,ü\n".encode("latin-1"), "not UTF-8"),
         (b"a,b\n1,2\n1,2,3,4\n", "cannot be read as a table"),
     ],

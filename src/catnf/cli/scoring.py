@@ -44,7 +44,7 @@ def score(
         Path | None,
         typer.Argument(
             metavar="FILE",
-            help="SMILES (.smi, .txt, .csv, .tsv, maybe .gz or .xz), or a table (.csv, .parquet).",
+            help="SMILES (.smi, .txt, .csv, .tsv, maybe .gz or .xz), or a table (.csv, .tsv, .parquet).",
         ),
     ] = None,
     model: Model = None,

@@ -91,10 +91,9 @@ def _tell_fit(flow: CategoricalFlow, path: Path, rows: int, as_json: bool) -> No
         return
     kinds = list(flow.columns_.values())
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    likely = "" if held is None else f"; held-out rows have {held:.3f} nats on average"
-    messages.print(
-        f"{rows:,} rows, {counts} columns: {flow.n_steps_} steps in {flow.fit_seconds_:.0f} s{likely}."
-    )
+    likely = "; no rows were held out" if held is None else f"; held-out rows have {held:.3f} nats on average"
+    columns = f"{counts} column{'s' * (len(kinds) > 1)}"
+    messages.print(f"{rows:,} rows, {columns}: {flow.n_steps_} steps in {flow.fit_seconds_:.0f} s{likely}.")
     print(path)
 
 
@@ -105,7 +104,7 @@ def report(
         typer.Argument(help="What `catnf fit` wrote; without it, the page is of the whole project."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Argument(help="Real rows, best others than were fitted: .csv, .parquet.")
+        Path | None, typer.Argument(help="Real rows, best others than were fitted: .csv, .tsv, .parquet.")
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="HTML file.")] = Path("report.html"),
     runs: Annotated[
@@ -151,9 +150,16 @@ def report(
         print(json.dumps({**found.summary(), "output": str(output)}))
         return
     for name, value in found.summary().items():
-        shown = f"{value:.4f}" if isinstance(value, float) else value
-        messages.print(f"{name}: {shown}")
+        if value is not None:
+            messages.print(f"{name}: {_shown(value)}")
     print(output)
+
+
+def _shown(value: object) -> str:
+    """A figure, or several by their names, for people."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(one)}" for name, one in value.items())
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 @data.command("table")

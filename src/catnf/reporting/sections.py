@@ -42,8 +42,8 @@ _DISTANCES = {
 def headline_section(results: Results, paper: Paper) -> Section:
     """One figure for every kind of data."""
     words = (
-        "The paper's figure, its model trained here (smaller, or with less time), and a model of ours that "
-        "is bundled; shares are of single samples at temperature 1."
+        "The paper's figure, its model trained here (smaller, or with less time), and the bundled model, "
+        "which is often of another kind; shares are of single samples at temperature 1."
     )
     body = "\n".join([paragraphs(words), table(headline_table(results, paper))])
     return Section("short", "In short", body)

@@ -158,7 +158,7 @@ def fit_rows(
     Args:
         code: how the rows are encoded.
         train: rows to learn.
-        held: rows to stop by.
+        held: rows to stop by; `train` itself where there are too few to hold any out.
         sizes: of the model and the training.
         seed: start of all randomness.
         patience: most looks at the held-out rows without improvement before training stops; see `exhausted`.
@@ -166,15 +166,21 @@ def fit_rows(
         progress: is told how far training is, about once a second.
     """
     start = time.monotonic()
-    model, step, selection = _train(code, train, held, sizes, seed, patience, max_seconds, progress)
+    parts = len(code.sizes) + len(code.numeric)  # a number with gaps has two
+    apart = held is not train
+
+    def looked(made: int, planned: int, bits: float | None) -> None:
+        of_columns = None if bits is None or not apart else bits * parts / len(code.columns)
+        progress(made, planned, of_columns)
+
+    model, step, selection = _train(code, train, held, sizes, seed, patience, max_seconds, looked)
     steps, best = step.index, selection.best_step or step.index
-    columns = len(code.sizes) + len(code.numeric)
-    nats = None if selection.bits is None else -selection.bits * math.log(2) * columns
-    if exhausted(selection, patience) and best <= _EARLY * sizes.steps and held is not train:
+    nats = None if selection.bits is None or not apart else -selection.bits * math.log(2) * parts
+    if exhausted(selection, patience) and best <= _EARLY * sizes.steps and apart:
         again = replace(sizes, steps=max(1, round(_LONGER * best)))
 
         def told(made: int, planned: int, bits: float | None) -> None:
-            progress(steps + made, steps + planned, selection.bits)
+            looked(steps + made, steps + planned, selection.bits)
 
         left = None if max_seconds is None else max(1e-3, max_seconds - (time.monotonic() - start))
         model, step, _ = _train(code, train.joined(held), None, again, seed, 0, left, told)

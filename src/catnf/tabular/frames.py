@@ -130,7 +130,13 @@ def read_table(path: Path) -> Any:
                 raise InputError(
                     f"{path} has the column {name!r} twice; give every column a name of its own."
                 )
-        return pandas.read_csv(path, sep=separator, encoding="utf-8-sig", low_memory=False)
+        others = [mark for mark in ";\t,|" if mark != separator and mark in names[0]]
+        if len(names) == 1 and others:
+            raise InputError(
+                f"{path} has a single column {names[0]!r}, which looks like several with {others[0]!r} "
+                f"between them; save it with {separator!r} between columns."
+            )
+        return _whole(pandas.read_csv(path, sep=separator, encoding="utf-8-sig", low_memory=False))
     except InputError:
         raise
     except UnicodeDecodeError as error:
@@ -142,6 +148,18 @@ def read_table(path: Path) -> Any:
     except OSError as error:
         reason = error.strerror or str(error).splitlines()[0]
         raise StorageError(f"{path} cannot be read: {reason}; give the path of a table.") from error
+
+
+def _whole(frame: Any) -> Any:
+    """Columns of whole numbers with gaps as nullable integers: a gap would make floats of them."""
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype.kind != "f" or not column.isna().any():
+            continue
+        values = column.dropna().to_numpy()
+        if len(values) and bool((np.abs(values) < 2**53).all()) and bool((values == np.trunc(values)).all()):
+            frame[name] = column.astype("Int64")
+    return frame
 
 
 def table_bytes(frame: Any, path: Path) -> bytes:
