@@ -66,7 +66,7 @@ def test_whole_numbers_stay_whole_beside_gaps(run_catnf: Run, tmp_path: Path) ->
 
 def test_too_few_rows_to_hold_any_out(run_catnf: Run, tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("a,b\n" + "x,y\nz,w\n" * 8)
-    assert "no rows were held out" in run_catnf("fit", "data.csv", "-o", "model", "--steps", 3).err
+    assert "nothing was measured on held-out" in run_catnf("fit", "data.csv", "-o", "model", "--steps", 3).err
     told = json.loads(run_catnf("fit", "data.csv", "-o", "model", "--steps", 3, "--json").out)
     assert told["held_out_log_likelihood"] is None
 

@@ -91,9 +91,11 @@ def _tell_fit(flow: CategoricalFlow, path: Path, rows: int, as_json: bool) -> No
         return
     kinds = list(flow.columns_.values())
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    likely = "; no rows were held out" if held is None else f"; held-out rows have {held:.3f} nats on average"
+    # There are none of few rows, and no look at them where time was up before.
+    none = "nothing was measured on held-out rows"
+    likely = none if held is None else f"held-out rows have {held:.3f} nats on average"
     columns = f"{counts} column{'s' * (len(kinds) > 1)}"
-    messages.print(f"{rows:,} rows, {columns}: {flow.n_steps_} steps in {flow.fit_seconds_:.0f} s{likely}.")
+    messages.print(f"{rows:,} rows, {columns}: {flow.n_steps_} steps in {flow.fit_seconds_:.0f} s; {likely}.")
     print(path)
 
 

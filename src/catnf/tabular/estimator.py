@@ -57,7 +57,7 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         columns_: names and kinds of the columns.
         n_steps_: training steps made.
         held_out_log_likelihood_: mean over the held-out rows, in nats, of the bound with two draws; `None`
-            where there are too few rows to hold any out.
+            where there are too few rows to hold any out, or time was up before a look at them.
         fit_seconds_: of training.
     """
 
