@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from catnf.errors import InputError
 from catnf.flows.base import Logistic
 from catnf.models import Model, TextFlow
 from catnf.tasks.text import models
+from catnf.tasks.text.lexicon import count_words
 from catnf.tasks.text.models import TextModelConfig, build_text_model
 
 Seeded = Callable[[int], torch.Generator]
@@ -32,6 +34,7 @@ KINDS: dict[str, dict[str, object]] = {
     "transformer": {"network": "transformer"},
     "lanes": {"network": "transformer", "lanes": 2},
     "linear recurrence": {"network": "linear-recurrence", "reads": 2},
+    "lexicon": {"network": "lexicon", "lexicon": 6},
     "words": {},  # as if four categories were too many for tables
     "words, network": {"anchored": False, "decoder": "network"},
     "words, tied": {"anchored": False, "decoder": "tied"},
@@ -50,7 +53,11 @@ def model(kind: str, perturb: Perturb, monkeypatch: pytest.MonkeyPatch) -> Model
     config = TextModelConfig(**(SIZES | KINDS[kind]))  # type: ignore[arg-type]
     lengths = torch.tensor([0.0, 1.0, 1.0, 1.0, 3.0])
     frequencies = torch.tensor([0.4, 0.3, 0.2, 0.1])
-    made = build_text_model(config, frequencies, lengths).eval()
+    # Symbol 0 ends a word; some of the words begin alike, and many are none of these.
+    words = count_words(
+        np.array([1, 0, 2, 2, 0, 2, 0, 1, 2, 0, 1, 0, 0], dtype=np.uint8), [0], config.lexicon
+    )
+    made = build_text_model(config, frequencies, lengths, None, words).eval()
     perturb(made, 0.1)
     return made
 
@@ -102,7 +109,7 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
     many = model.log_prob(x, ctx, 2000, seeded(1))
     assert float(one.exp().sum()) < 1.0 + 1e-5, "but for rounding: bounds that are nearly exact reach one"
     assert (many > one - 0.3).all(), "more draws tighten the bound"
-    close = kind in ("anchored", "transformer", "lanes", "linear recurrence", "words", "parallel")
+    close = kind in ("anchored", "transformer", "lanes", "linear recurrence", "lexicon", "words", "parallel")
     total = float(many.exp().sum())
     # Where encodings do not know what the flow expects, few draws hold most of the weight.
     assert total == pytest.approx(1.0, abs=0.1) if close else 0.1 < total < 1.3
@@ -110,7 +117,17 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
 
 @pytest.mark.parametrize(
     "kind",
-    ["anchored", "free", "two layers", "transformer", "lanes", "linear recurrence", "words", "parallel"],
+    [
+        "anchored",
+        "free",
+        "two layers",
+        "transformer",
+        "lanes",
+        "linear recurrence",
+        "lexicon",
+        "words",
+        "parallel",
+    ],
 )
 def test_flow_forth_and_back(model: Model, seeded: Seeded) -> None:
     assert isinstance(model, TextFlow)
@@ -160,7 +177,9 @@ def test_prompts(kind: str, model: Model, seeded: Seeded) -> None:
         model.sample(SequenceContext(2, ELEMENTS, prompt=prompt + 9), seeded(1))
 
 
-@pytest.mark.parametrize("kind", ["anchored", "transformer", "lanes", "linear recurrence", "words"])
+@pytest.mark.parametrize(
+    "kind", ["anchored", "transformer", "lanes", "linear recurrence", "lexicon", "words"]
+)
 def test_what_is_reconstructed_comes_back_to_the_last_digits(model: Model, seeded: Seeded) -> None:
     assert isinstance(model, TextFlow)
     x = torch.randint(CATEGORIES, (16, 64), generator=seeded(1))
@@ -215,7 +234,7 @@ def test_separated_words_cost_what_a_language_model_costs(
     assert nats.mean() / ELEMENTS == pytest.approx(-math.log(CATEGORIES), abs=0.1)
 
 
-@pytest.mark.parametrize("kind", ["anchored", "transformer", "linear recurrence", "words"])
+@pytest.mark.parametrize("kind", ["anchored", "transformer", "linear recurrence", "lexicon", "words"])
 def test_compiled_equals_eager(model: Model, seeded: Seeded) -> None:
     """What engines compile has no part that they could not, padded or not."""
     x = texts(4)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from catnf.flows.base import STANDARD_SCALE, Logistic
 from catnf.flows.mixture import Mixture
@@ -129,22 +130,25 @@ class SymbolReader(nn.Module):
 
     Args:
         frequencies: the prior over categories, `[categories]`.
-        vectors: of the categories, `[categories, features]`, where they start.
+        vectors: of the categories, `[categories, features]`, where they start; `None` for the
+            categories themselves, one-hot.
     """
 
     compile_unit = True
     log_prior: Tensor
 
-    def __init__(self, frequencies: Tensor, vectors: Tensor) -> None:
+    def __init__(self, frequencies: Tensor, vectors: Tensor | None) -> None:
         super().__init__()
         self.register_buffer("log_prior", frequencies.clamp(min=1e-12).log())
-        self.vectors = nn.Parameter(vectors)
+        self.vectors = None if vectors is None else nn.Parameter(vectors)
 
     def forward(self, z: Tensor, anchors: Anchors, scores: Tensor | None = None) -> Tensor:
         """`z: [batch, elements, channels]` to `[batch, elements, features]`; `scores` of it, where known."""
         with torch.no_grad():
             known = anchors.joint_log_densities(z) if scores is None else scores
             x = (known + self.log_prior).argmax(-1)
+        if self.vectors is None:
+            return F.one_hot(x, known.shape[-1]).to(z.dtype)
         return lookup(self.vectors, x)
 
 

@@ -3,6 +3,8 @@
 from catnf.nets.channels import ChannelHeads
 from catnf.nets.columns import ColumnTransformer
 from catnf.nets.gat import GraphAttention
+from catnf.nets.lexical import LexicalNetwork, LikelihoodHeads
+from catnf.nets.lexicon import Lexicon
 from catnf.nets.linear import AlignedLinear, lookup, select
 from catnf.nets.linear_recurrence import LinearRecurrence
 from catnf.nets.mlp import MLP
@@ -20,6 +22,9 @@ __all__ = [
     "ChannelHeads",
     "ColumnTransformer",
     "GraphAttention",
+    "LexicalNetwork",
+    "Lexicon",
+    "LikelihoodHeads",
     "LinearRecurrence",
     "Network",
     "ParallelTransformer",

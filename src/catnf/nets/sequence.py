@@ -27,8 +27,12 @@ def places(ctx: SequenceContext, like: Tensor) -> Tensor:
     Their periods are 2, 4, 8, ... elements: the first ones count, the last ones tell how far away an end is.
     """
     end = ctx.to_end(like)
-    start = torch.arange(ctx.elements, device=like.device).expand_as(end)
-    periods = 2.0 ** torch.arange(1, _OCTAVES + 1, device=like.device)
+    return between(torch.arange(ctx.elements, device=like.device).expand_as(end), end)
+
+
+def between(start: Tensor, end: Tensor) -> Tensor:
+    """What `places` tells of an element that is so far from a start and from an end, `[...]` each."""
+    periods = 2.0 ** torch.arange(1, _OCTAVES + 1, device=start.device)
     angles = torch.stack([start, end], dim=-1).unsqueeze(-1) * (2.0 * math.pi / periods)
     # Of the shortest period only full and half turns occur, whose sines are zero: so all start elsewhere.
     angles = angles + 0.25 * math.pi
@@ -121,13 +125,17 @@ class Causal(Network):
 
     def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
         """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`, both in rounds."""
+        return self.states(values, by_round(places(ctx, values), self.lanes), ctx)
+
+    def states(self, values: Tensor, where: Tensor, ctx: SequenceContext) -> Tensor:
+        """`forward`, given `where: [batch or 1, elements, PLACES]` the elements are, in rounds as well."""
         seen = self._hide_some(values, ctx.generator)
         front = self.reads * self.lanes
         padded = F.pad(seen, (0, 0, front, 0))
         # First the element before, then the one before that, and so on.
         starts = range(front - self.lanes, -1, -self.lanes)
         recent = torch.cat([padded[:, start : start + ctx.elements] for start in starts], dim=-1)
-        embedded = self._embed(recent, by_round(places(ctx, values), self.lanes))
+        embedded = self.embed(recent, where)
         out = self.run(drop(embedded, self.dropout, ctx.generator), ctx)
         return drop(out, self.dropout, ctx.generator)
 
@@ -148,7 +156,7 @@ class Causal(Network):
         where = at(memory.places, 1, index, self.lanes)
         older = memory.recent[..., : -self.inputs]
         memory.recent.copy_(torch.cat([previous.to(older.dtype), older], dim=-1))
-        return self.run_one(self._embed(memory.recent, where), memory.state, index)
+        return self.run_one(self.embed(memory.recent, where), memory.state, index)
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
         """All elements at once, `[batch, elements, hidden]` to the same."""
@@ -170,7 +178,8 @@ class Causal(Network):
         shape = (*values.shape[:-1], 1)
         return values * (torch.rand(shape, device=values.device, generator=generator) >= self.input_dropout)
 
-    def _embed(self, recent: Tensor, where: Tensor) -> Tensor:
+    def embed(self, recent: Tensor, where: Tensor) -> Tensor:
+        """What enters the layers, `[batch, elements, hidden]`, of the elements before each and its place."""
         out: Tensor = self.mix(F.gelu(self.input(recent) + self.place(where.to(recent.dtype))))
         return out
 

@@ -23,6 +23,7 @@ from catnf.tasks.task import (
     spread,
 )
 from catnf.tasks.text.archive import TextData, TextPart
+from catnf.tasks.text.lexicon import WordCounts, count_words, separators_of
 from catnf.tasks.text.sources import NAMES, dataset_path
 from catnf.tasks.text.tables import Group, Tables, grouped
 from catnf.tasks.text.vocabulary import BUILT_IN, UNKNOWN_WORD, Level, Vocabulary, character_vocabulary
@@ -132,6 +133,14 @@ class Text(Task):
         except OSError:
             return None
         return None if found is None else torch.from_numpy(found.astype(np.float32))
+
+    def word_counts(self, size: int) -> WordCounts:
+        """The most frequent words of a text of characters."""
+        separators = separators_of(self.vocabulary)
+        try:
+            return count_words(self._part("train").codes, separators, size)
+        except OSError:  # no data: what a trained model is read into
+            return WordCounts.nothing(size)
 
     def length_counts(self) -> Tensor | None:
         """How often sentences of 0, 1, 2, ... symbols occur in training, `[window + 1]`, one added to each.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from catnf.encodings import Encoding, JointEncoding, MixtureEncoding, WordEncoding
 from catnf.encodings.words import start_vectors
@@ -24,6 +24,9 @@ from catnf.nets import (
     CausalLSTM,
     CausalTransformer,
     ChannelHeads,
+    LexicalNetwork,
+    Lexicon,
+    LikelihoodHeads,
     LinearRecurrence,
     ParallelTransformer,
 )
@@ -31,6 +34,7 @@ from catnf.nets.channels import CategoryWeights
 from catnf.nets.sequence import Causal, check_share
 from catnf.tasks.task import Task
 from catnf.tasks.text.data import Text
+from catnf.tasks.text.lexicon import WordCounts
 
 _TABLE_LIMIT = 256
 """Up to so many categories every one has a mean and a scale of its own, and the decoder is Bayes' rule."""
@@ -46,7 +50,8 @@ class TextModelConfig:
 
     kind: Literal["text-flow", "text-latent", "text-parallel", "text-lm"] = "text-flow"
     # Over time; couplings of windows always have transformers.
-    network: Literal["lstm", "transformer", "linear-recurrence"] = "lstm"
+    network: Literal["lstm", "transformer", "linear-recurrence", "lexicon"] = "lstm"
+    lexicon: int = 10_000  # words that a network of that name, an LSTM over words, knows
     channels: int = 3  # latent channels of a symbol
     layers: int = 1  # couplings of the flow
     mixtures: int = 27  # logistics in a mixture coupling that is not anchored
@@ -68,7 +73,18 @@ class TextModelConfig:
     spread: float = 4.0  # how many times farther apart than elsewhere symbols start if the flow is anchored
 
     def __post_init__(self) -> None:
-        names = ("channels", "layers", "mixtures", "hidden", "blocks", "heads", "lanes", "reads", "width")
+        names = (
+            "channels",
+            "layers",
+            "mixtures",
+            "hidden",
+            "blocks",
+            "heads",
+            "lanes",
+            "reads",
+            "width",
+            "lexicon",
+        )
         for name in (*names, "features", "encoder_hidden"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
@@ -81,12 +97,18 @@ class TextModelConfig:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give a number above 0.")
         transformer = self.network == "transformer" or self.kind == "text-parallel"
         network = "transformer" if transformer else self.network
-        if network != "lstm" and self.weight_dropout:
+        recurrent = network in ("lstm", "lexicon")
+        if network == "lexicon" and not (self.kind == "text-flow" and self.anchored):
+            raise InputError(
+                "model.network is lexicon, but only a text-flow that is anchored can follow it; "
+                "use model.network=lstm."
+            )
+        if not recurrent and self.weight_dropout:
             raise InputError(
                 f"model.weight_dropout is {self.weight_dropout}, but a {network} has no matrices over time; "
                 "use model.dropout, or model.network=lstm."
             )
-        if network != "lstm" and self.feed_forward:
+        if not recurrent and self.feed_forward:
             raise InputError(
                 f"model.feed_forward is {self.feed_forward}, but every layer of a {network} has one anyway; "
                 "leave it out, or use model.network=lstm."
@@ -100,7 +122,7 @@ class TextModelConfig:
                 f"model.lanes is {self.lanes}, but only a text-flow with model.network=transformer has any; "
                 "leave it out."
             )
-        if self.reads > 1 and (self.network == "lstm" or self.kind == "text-parallel"):
+        if self.reads > 1 and (recurrent or self.kind == "text-parallel"):
             raise InputError(
                 f"model.reads is {self.reads}, but only a transformer or linear-recurrence that looks back "
                 "reads several symbols directly; leave it out, or use model.network=transformer."
@@ -119,7 +141,8 @@ class TextModelConfig:
                 f"model.lanes is {self.lanes}, no divisor of task.window={task.window}; change either."
             )
         vectors = task.vectors() if task.level == "words" else None
-        return build_text_model(self, task.frequencies(), task.length_counts(), vectors)
+        words = task.word_counts(self.lexicon) if self.network == "lexicon" else None
+        return build_text_model(self, task.frequencies(), task.length_counts(), vectors, words)
 
 
 def build_text_model(
@@ -127,6 +150,7 @@ def build_text_model(
     frequencies: Tensor,
     lengths: Tensor | None = None,
     vectors: Tensor | None = None,
+    words: WordCounts | None = None,
 ) -> Model:
     """A freshly initialized model of texts.
 
@@ -134,7 +158,8 @@ def build_text_model(
         config: kind and sizes.
         frequencies: training frequencies of the symbols, `[categories]`.
         lengths: how often texts of 0, 1, 2, ... symbols occur, `[longest + 1]`; `None` where all are alike.
-        vectors: of words, `[categories, width]`, zero where a word has none.
+        vectors: of symbols that are words, `[categories, width]`, zero where a word has none.
+        words: that symbols make, for a network with a lexicon.
     """
     if config.kind == "text-lm":
         embedding = start_vectors(vectors, len(frequencies), config.features)
@@ -145,6 +170,8 @@ def build_text_model(
         return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
     if config.kind == "text-latent" or not config.anchored:
         flow: Transform = Sequential(_free_steps(config, config.layers))
+    elif config.network == "lexicon":
+        flow = _lexical(config, frequencies, words or WordCounts.nothing(config.lexicon), lengths is not None)
     else:
         flow = _anchored(config, frequencies, vectors)
     return TextFlow(encoding, flow, causal=config.lanes == 1, lengths=lengths)
@@ -153,7 +180,7 @@ def build_text_model(
 def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     dropouts = (config.input_dropout, config.dropout)
     sizes = (config.hidden, config.blocks)
-    if config.network == "lstm":
+    if config.network in ("lstm", "lexicon"):
         return CausalLSTM(inputs, *sizes, *dropouts, config.weight_dropout, config.feed_forward)
     if config.network == "linear-recurrence":
         return LinearRecurrence(inputs, *sizes, *dropouts, config.reads)
@@ -176,6 +203,36 @@ def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | No
         heads = ChannelHeads(channels, config.hidden, 2 + 3 * categories, config.width)
         step = ChannelStep(heads, channels, categories, weights)
         first = AutoregressiveMixture(network, step, reader)
+    if config.layers == 1:
+        return first
+    return Sequential([first, Reversed(), *_free_steps(config, config.layers - 1)])
+
+
+def _lexical(config: TextModelConfig, frequencies: Tensor, words: WordCounts, sentences: bool) -> Transform:
+    """A coupling that starts from the logistics of the symbols and whose network reads and predicts words."""
+    categories, channels = len(frequencies), config.channels
+    if categories > _TABLE_LIMIT:
+        raise InputError(
+            f"model.network is lexicon, which spells words of up to {_TABLE_LIMIT} characters, but there are "
+            f"{categories} symbols; use model.network=lstm."
+        )
+    network = LexicalNetwork(
+        Lexicon(words.spellings, categories),
+        words.counts,
+        words.unknown,
+        frequencies,
+        sentences,
+        config.features,
+        config.hidden,
+        config.blocks,
+        config.input_dropout,
+        config.dropout,
+        config.weight_dropout,
+        config.feed_forward,
+    )
+    heads = LikelihoodHeads(channels, categories, 2 + 3 * categories, config.width)
+    step = ChannelStep(heads, channels, categories, nn.Identity())
+    first = AutoregressiveMixture(network, step, SymbolReader(frequencies, None))
     if config.layers == 1:
         return first
     return Sequential([first, Reversed(), *_free_steps(config, config.layers - 1)])

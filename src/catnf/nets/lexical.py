@@ -1,0 +1,305 @@
+"""A network over texts that reads and predicts whole words, and spells them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from catnf.context import SequenceContext
+from catnf.nets.channels import CategoryWeights, ChannelHeads
+from catnf.nets.lexicon import (
+    EMPTY,
+    LONGEST,
+    START,
+    Followed,
+    Lexicon,
+    LogRangeSums,
+    log_ranges,
+    running_sums,
+)
+from catnf.nets.linear import select
+from catnf.nets.network import Network
+from catnf.nets.recurrent import CausalLSTM
+from catnf.nets.sequence import Causal, Memory, between, drop, normalized
+from catnf.repetition import Index
+
+_RECENT = 8
+"""Symbols that unknown words are spelled by."""
+_SPELLER = 256
+"""Width of what spells them."""
+_REMAINS = 64
+"""Symbols left in a text, from which on words of all lengths fit alike."""
+_SHARE = 0.25
+"""What predictions of words are multiplied by, so that they move by little in a step of an optimizer."""
+_MISFIT = -10.0
+"""Log-weight of a word that does not fit into what is left of a text."""
+_SYMBOLS_A_WORD = 3
+"""In training, where shapes are fixed, words beyond one for so many symbols of a text count as unknown."""
+_AT_ONCE = 1 << 26
+"""Probabilities of words that are held at once outside of training."""
+
+
+class Recent(Causal):
+    """What the last few elements tell, without any memory of those before."""
+
+    def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
+        return embedded
+
+    def empty_state(self, ctx: SequenceContext) -> list[tuple[Tensor, Tensor]]:
+        return []
+
+    def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
+        return embedded
+
+
+class LikelihoodHeads(ChannelHeads):
+    """`ChannelHeads` of states that are log-probabilities, which are seen as probabilities."""
+
+    def project(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        return super().project(h.exp())
+
+
+@dataclass(frozen=True)
+class LexicalMemory:
+    """What is remembered between symbols; all of it is changed in place.
+
+    Attributes:
+        length: of the texts, `[batch]`.
+        beginning: what is written of the word, `[batch]`.
+        word: its number in the text, from 0 on, `[batch]`.
+        spelled: log-probability of the beginning if the word is an unknown one, `[batch]`.
+        letters: log-probabilities of the symbol before if the word was an unknown one, `[batch, categories]`.
+        sums: running sums of the words' probabilities, `[batch, words]`.
+        state: of the layers over words.
+        speller: what the network of unknown words remembers.
+    """
+
+    length: Tensor
+    beginning: Tensor
+    word: Tensor
+    spelled: Tensor
+    letters: Tensor
+    sums: Tensor
+    state: list[tuple[Tensor, Tensor]]
+    speller: Memory
+
+
+class LexicalNetwork(Network):
+    """An LSTM over words gives every word of a lexicon a probability when a word begins; those of its symbols
+    follow, since the words left after the first symbols are known. Other words are spelled by what a few
+    symbols before each tell. So the sum over all texts is one, whatever they are written with.
+
+    States are log-probabilities of the symbols.
+
+    Args:
+        lexicon: its words.
+        counts: how often each occurs in training, `[words]`; where predictions start.
+        unknown: the share of words that are not in the lexicon.
+        frequencies: of the symbols, `[categories]`.
+        sentences: whether texts end where their last word ends, so that longer ones do not fit.
+        features: width of the vectors of words.
+        hidden: width of the LSTM.
+        layers: of the LSTM.
+        input_dropout: share of words that are taken for unknown ones in training, which learns them.
+        dropout: share of numbers dropped in training, as in `CausalLSTM`, and of what predicts words.
+        weight_dropout: share of weights from one word to the next that are dropped in training.
+        feed_forward: as in `CausalLSTM`.
+    """
+
+    lanes = 1
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        counts: Tensor,
+        unknown: float,
+        frequencies: Tensor,
+        sentences: bool,
+        features: int,
+        hidden: int,
+        layers: int,
+        input_dropout: float = 0.0,
+        dropout: float = 0.0,
+        weight_dropout: float = 0.0,
+        feed_forward: int = 0,
+    ) -> None:
+        super().__init__()
+        self.lexicon, self.unseen, self.dropout = lexicon, input_dropout, dropout
+        self.register_buffer("unknown", torch.tensor(unknown))
+        self.over_words = CausalLSTM(
+            features,
+            hidden,
+            layers,
+            dropout=dropout,
+            weight_dropout=weight_dropout,
+            feed_forward=feed_forward,
+        )
+        self.vectors = nn.Parameter(0.1 * torch.randn(lexicon.words + 1, features))  # last, the unknown word
+        self.gather = nn.Linear(hidden, features, bias=False)
+        self.bias = nn.Parameter(counts.clamp(min=0.1).log() - counts.sum().clamp(min=1.0).log())
+        fits = torch.zeros(_REMAINS + 1, LONGEST + 1)
+        if sentences:
+            left, long = torch.arange(_REMAINS).unsqueeze(1), torch.arange(LONGEST + 1)
+            # Nothing but a separator is left to a word that leaves one symbol.
+            fits[:-1][(long > left) | (long == left - 1)] = _MISFIT
+        self.fits = nn.Parameter(fits)
+        self.speller = Recent(len(frequencies), _SPELLER, 0.0, 0.0, reads=_RECENT)
+        self.letters = CategoryWeights(_SPELLER, frequencies)
+
+    unknown: Tensor
+
+    def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
+        """Symbols as one-hot `values: [batch, elements, categories]` to log-probabilities of each."""
+        x = values.argmax(-1)
+        with torch.no_grad():
+            followed = self.lexicon.follow(x, ctx.real(values))
+        letters = self._spell(self.speller(values, ctx))
+        sums = select(letters, x).cumsum(1)
+        sums = F.pad(sums[:, :-1], (1, 0))
+        spelled = sums - sums.gather(1, followed.start)
+        words = self._log_left(x, followed, ctx)
+        return self._together(words, spelled, letters)
+
+    def begin(self, ctx: SequenceContext, like: Tensor) -> LexicalMemory:
+        """What is remembered before the first symbol of texts that `ctx` describes."""
+        device = self.vectors.device
+        length = (ctx.to_end(like)[:, 0] + 1).to(device).expand(ctx.batch).clone()
+        number, real = torch.zeros_like(length), torch.zeros(ctx.batch, device=device)
+        return LexicalMemory(
+            length,
+            beginning=torch.full_like(number, START),
+            word=number - 1,
+            spelled=real,
+            letters=real.new_zeros(ctx.batch, self.lexicon.categories),
+            sums=real.new_zeros(ctx.batch, self.lexicon.words, dtype=torch.float64),
+            state=self.over_words.empty_state(ctx),
+            speller=self.speller.begin(ctx, like),
+        )
+
+    def advance(self, previous: Tensor, memory: LexicalMemory, index: Index) -> Tensor:
+        """Log-probabilities `[batch, 1, categories]` of the symbol `index`, given the one before it.
+
+        Args:
+            previous: the symbol before, one-hot `[batch, 1, categories]`; zeros before the first.
+            memory: of all symbols before that.
+            index: from 0, one after another.
+        """
+        lexicon, x = self.lexicon, previous.squeeze(1).argmax(-1)
+        first = memory.word < 0
+        after = lexicon.longer[memory.beginning, x]
+        ended = first | lexicon.separators[x]
+        memory.word.add_(ended.long())
+        memory.beginning.copy_(torch.where(ended, START, after))
+        memory.spelled.copy_(torch.where(ended, 0.0, memory.spelled + select(memory.letters, x)))
+        # The next word, of which nothing is taken over where the last one has not ended.
+        vector = self.vectors[lexicon.whole[after]].masked_fill(first.unsqueeze(1), 0.0).unsqueeze(1)
+        where = between(memory.word, memory.length - 1 - index)
+        state = [(h.clone(), c.clone()) for h, c in memory.state]
+        entered = self.over_words.embed(vector, where.unsqueeze(1).to(vector.dtype))
+        h = self.over_words.run_one(entered, state, index)
+        logits = self._predict(h, (memory.length - index).unsqueeze(1), None).squeeze(1)
+        sums = running_sums(torch.softmax(logits.float(), dim=-1))
+        memory.sums.copy_(torch.where(ended.unsqueeze(1), sums, memory.sums))
+        for old, new in zip(memory.state, state, strict=True):
+            for kept, value in zip(old, new, strict=True):
+                kept.copy_(torch.where(ended.unsqueeze(1), value, kept))
+        letters = self._spell(self.speller.advance(previous, memory.speller, index))
+        memory.letters.copy_(letters.squeeze(1))
+        longer = lexicon.longer[memory.beginning]
+        row = torch.arange(len(x), device=x.device)
+        words = log_ranges(memory.sums, row, lexicon.low[longer], lexicon.high[longer])
+        return self._together(words.unsqueeze(1), memory.spelled.unsqueeze(1), letters)
+
+    def _spell(self, states: Tensor) -> Tensor:
+        """Log-probabilities of the symbols of unknown words, `[batch, elements, categories]`."""
+        return torch.log_softmax(self.letters(states).float(), dim=-1)
+
+    def _together(self, words: Tensor, spelled: Tensor, letters: Tensor) -> Tensor:
+        """Log-probabilities of symbols `[batch, elements, categories]`.
+
+        Args:
+            words: log-probabilities of the known words that each symbol leaves, of the same shape.
+            spelled: of what is written of the word if it is an unknown one, `[batch, elements]`.
+            letters: of every symbol after that.
+        """
+        known = words + torch.log1p(-self.unknown)
+        other = (spelled + self.unknown.log()).unsqueeze(-1) + letters
+        return torch.log_softmax(torch.logaddexp(known, other), dim=-1)
+
+    def _predict(self, h: Tensor, left: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Log-weights of all words `[batch, words of a text, words]`, given states and symbols `left`."""
+        h = drop(normalized(self.gather(h)), self.dropout, generator)
+        fits = self.fits[left.clamp(0, _REMAINS)]
+        # One product: what the vectors say, how a word's length fits, and how frequent it is.
+        rows = torch.cat([_SHARE * h, fits, torch.ones_like(fits[..., :1])], dim=-1)
+        lengths = F.one_hot(self.lexicon.lengths, LONGEST + 1).to(h.dtype)
+        columns = torch.cat([self.vectors[:-1], lengths, self.bias.unsqueeze(1)], dim=-1)
+        extra = -rows.shape[-1] % 8
+        return F.pad(rows, (0, extra)) @ F.pad(columns, (0, extra)).T
+
+    def _log_left(self, x: Tensor, followed: Followed, ctx: SequenceContext) -> Tensor:
+        """Log-probabilities of the words that each symbol leaves, `[batch, elements, categories]`."""
+        training = ctx.generator is not None
+        fixed = training or (x.is_cuda and torch.cuda.is_current_stream_capturing())
+        count = 1 + (ctx.elements // _SYMBOLS_A_WORD if fixed else int(followed.word.max()))
+        with torch.no_grad():
+            spare = torch.where(followed.ends, followed.word, count).clamp(max=count)
+            after = self.lexicon.longer[followed.beginning, x]
+            word = x.new_full((ctx.batch, count + 1), self.lexicon.words)
+            word = word.scatter(1, spare, self.lexicon.whole[after])[:, :count]
+            to_end = ctx.to_end(x).expand(ctx.batch, -1)
+            left = x.new_zeros(ctx.batch, count + 2).scatter(1, spare + 1, to_end)[:, :count]
+            left[:, 0] = to_end[:, 0] + 1
+            known = followed.word < count
+            if training and self.unseen > 0.0:
+                hidden = torch.rand(word.shape, device=x.device, generator=ctx.generator) < self.unseen
+                word = torch.where(hidden, self.lexicon.words, word)
+                known = known & ~hidden.gather(1, followed.word.clamp(max=count - 1))
+            longer = self.lexicon.longer[followed.beginning]
+        at = followed.word.clamp(max=count - 1)
+        ranges = self.lexicon.low[longer], self.lexicon.high[longer]
+        if torch.is_grad_enabled():
+            out = self._pieces(word, left, at, ranges, ctx)
+        else:
+            size = max(1, _AT_ONCE // (count * self.lexicon.words))
+            out = torch.cat(
+                [
+                    self._pieces(
+                        word[i : i + size],
+                        left[i : i + size],
+                        at[i : i + size],
+                        (ranges[0][i : i + size], ranges[1][i : i + size]),
+                        ctx,
+                    )
+                    for i in range(0, ctx.batch, size)
+                ]
+            )
+        return torch.where(known.unsqueeze(-1), out, EMPTY)
+
+    def _pieces(
+        self, word: Tensor, left: Tensor, at: Tensor, ranges: tuple[Tensor, Tensor], ctx: SequenceContext
+    ) -> Tensor:
+        """`_log_left` of some texts.
+
+        Args:
+            word: the words of the texts, `[batch, count]`.
+            left: symbols that are left when each begins, `[batch, count]`.
+            at: the word that each symbol is of, `[batch, elements]`.
+            ranges: the first word that each symbol leaves and the one behind the last,
+                `[batch, elements, categories]` each.
+            ctx: of the texts, or of more of them.
+        """
+        batch, count = word.shape
+        vectors = F.embedding(word, self.vectors)
+        places = torch.arange(count, device=word.device).expand_as(word)
+        where = between(places, left - 1)
+        words = SequenceContext(batch, count, generator=ctx.generator)
+        h = self.over_words.states(vectors, where, words)
+        logits = self._predict(h, left, ctx.generator).flatten(0, 1)
+        row = (torch.arange(batch, device=word.device).unsqueeze(1) * count + at).flatten()
+        low, high = (bound.flatten(0, 1) for bound in ranges)
+        out: Tensor = LogRangeSums.apply(logits, row, low, high)  # type: ignore[no-untyped-call]
+        return out.view(*at.shape, -1)
