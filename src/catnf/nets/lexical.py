@@ -20,7 +20,7 @@ from catnf.nets.lexicon import (
     log_ranges,
     running_sums,
 )
-from catnf.nets.linear import select
+from catnf.nets.linear import lookup, select
 from catnf.nets.network import Network
 from catnf.nets.recurrent import CausalLSTM
 from catnf.nets.sequence import Causal, Memory, between, drop, normalized
@@ -36,7 +36,7 @@ _SHARE = 0.25
 """What predictions of words are multiplied by, so that they move by little in a step of an optimizer."""
 _MISFIT = -10.0
 """Log-weight of a word that does not fit into what is left of a text."""
-_SYMBOLS_A_WORD = 3
+_SYMBOLS_A_WORD = 4
 """In training, where shapes are fixed, words beyond one for so many symbols of a text count as unknown."""
 _AT_ONCE = 1 << 26
 """Probabilities of words that are held at once outside of training."""
@@ -232,7 +232,7 @@ class LexicalNetwork(Network):
     def _predict(self, h: Tensor, left: Tensor, generator: torch.Generator | None) -> Tensor:
         """Log-weights of all words `[batch, words of a text, words]`, given states and symbols `left`."""
         h = drop(normalized(self.gather(h)), self.dropout, generator)
-        fits = self.fits[left.clamp(0, _REMAINS)]
+        fits = lookup(self.fits, left.clamp(0, _REMAINS))
         # One product: what the vectors say, how a word's length fits, and how frequent it is.
         rows = torch.cat([_SHARE * h, fits, torch.ones_like(fits[..., :1])], dim=-1)
         lengths = F.one_hot(self.lexicon.lengths, LONGEST + 1).to(h.dtype)
