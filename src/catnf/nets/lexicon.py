@@ -88,7 +88,7 @@ class Lexicon(nn.Module):
         out = []
         for factor in (_BASE, pow(_BASE, -1, _BITS)):
             factors = torch.full((count,), _signed(factor), device=device)
-            factors[0] = 1
+            factors[:1].fill_(1)  # and not = 1, which would wait for the device
             out.append(factors.cumprod(0))
         return out[0], out[1]
 
