@@ -143,9 +143,10 @@ def device_counts(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From its call on, what is repeated gets its indices as tensors, as on a GPU."""
     from catnf import repetition
     from catnf.flows import rounds
+    from catnf.nets import lexical
 
     def change() -> None:
-        for module in (repetition, rounds):
+        for module in (repetition, rounds, lexical):
             monkeypatch.setattr(module, "counts_on_device", lambda device: True)
 
     return change

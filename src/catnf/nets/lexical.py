@@ -24,7 +24,7 @@ from catnf.nets.linear import lookup, select
 from catnf.nets.network import Network
 from catnf.nets.recurrent import CausalLSTM
 from catnf.nets.sequence import Causal, Memory, between, drop, normalized
-from catnf.repetition import Index
+from catnf.repetition import Index, counts_on_device
 
 _RECENT = 8
 """Symbols that unknown words are spelled by."""
@@ -230,7 +230,7 @@ class LexicalNetwork(Network):
         return torch.log_softmax(torch.logaddexp(known, other), dim=-1)
 
     def _predict(self, h: Tensor, left: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Log-weights of all words `[batch, words of a text, words]`, given states and symbols `left`."""
+        """Log-weights of all words `[..., words]`, given states `[..., hidden]` and symbols `left: [...]`."""
         h = drop(normalized(self.gather(h)), self.dropout, generator)
         fits = lookup(self.fits, left.clamp(0, _REMAINS))
         # One product: what the vectors say, how a word's length fits, and how frequent it is.
@@ -243,7 +243,8 @@ class LexicalNetwork(Network):
     def _log_left(self, x: Tensor, followed: Followed, ctx: SequenceContext) -> Tensor:
         """Log-probabilities of the words that each symbol leaves, `[batch, elements, categories]`."""
         training = ctx.generator is not None
-        fixed = training or (x.is_cuda and torch.cuda.is_current_stream_capturing())
+        # A device that works by itself is told shapes beforehand; elsewhere there are no more words than needed.
+        fixed = counts_on_device(x.device) and (training or torch.cuda.is_current_stream_capturing())
         count = 1 + (ctx.elements // _SYMBOLS_A_WORD if fixed else int(followed.word.max()))
         with torch.no_grad():
             spare = torch.where(followed.ends, followed.word, count).clamp(max=count)
@@ -259,28 +260,24 @@ class LexicalNetwork(Network):
                 word = torch.where(hidden, self.lexicon.words, word)
                 known = known & ~hidden.gather(1, followed.word.clamp(max=count - 1))
             longer = self.lexicon.longer[followed.beginning]
-        at = followed.word.clamp(max=count - 1)
-        ranges = self.lexicon.low[longer], self.lexicon.high[longer]
-        if torch.is_grad_enabled():
-            out = self._pieces(word, left, at, ranges, ctx)
-        else:
-            size = max(1, _AT_ONCE // (count * self.lexicon.words))
-            out = torch.cat(
-                [
-                    self._pieces(
-                        word[i : i + size],
-                        left[i : i + size],
-                        at[i : i + size],
-                        (ranges[0][i : i + size], ranges[1][i : i + size]),
-                        ctx,
-                    )
-                    for i in range(0, ctx.batch, size)
-                ]
-            )
+        last = torch.where(ctx.real(x), followed.word, 0).max(1, keepdim=True).values
+        at = followed.word.minimum(last).clamp(max=count - 1)
+        low, high = self.lexicon.low[longer], self.lexicon.high[longer]
+        size = max(1, _AT_ONCE // (count * self.lexicon.words))
+        size = ctx.batch if torch.is_grad_enabled() else size
+        pieces = zip(*(values.split(size) for values in (word, left, at, low, high)), strict=True)
+        out = torch.cat([self._some_left(*piece, ctx, packed=not fixed) for piece in pieces])
         return torch.where(known.unsqueeze(-1), out, EMPTY)
 
-    def _pieces(
-        self, word: Tensor, left: Tensor, at: Tensor, ranges: tuple[Tensor, Tensor], ctx: SequenceContext
+    def _some_left(
+        self,
+        word: Tensor,
+        left: Tensor,
+        at: Tensor,
+        low: Tensor,
+        high: Tensor,
+        ctx: SequenceContext,
+        packed: bool,
     ) -> Tensor:
         """`_log_left` of some texts.
 
@@ -288,9 +285,10 @@ class LexicalNetwork(Network):
             word: the words of the texts, `[batch, count]`.
             left: symbols that are left when each begins, `[batch, count]`.
             at: the word that each symbol is of, `[batch, elements]`.
-            ranges: the first word that each symbol leaves and the one behind the last,
-                `[batch, elements, categories]` each.
+            low: the first word that each symbol leaves, `[batch, elements, categories]`.
+            high: the one behind the last.
             ctx: of the texts, or of more of them.
+            packed: whether nothing is predicted behind the last words of short texts.
         """
         batch, count = word.shape
         vectors = F.embedding(word, self.vectors)
@@ -298,8 +296,14 @@ class LexicalNetwork(Network):
         where = between(places, left - 1)
         words = SequenceContext(batch, count, generator=ctx.generator)
         h = self.over_words.states(vectors, where, words)
-        logits = self._predict(h, left, ctx.generator).flatten(0, 1)
         row = (torch.arange(batch, device=word.device).unsqueeze(1) * count + at).flatten()
-        low, high = (bound.flatten(0, 1) for bound in ranges)
-        out: Tensor = LogRangeSums.apply(logits, row, low, high)  # type: ignore[no-untyped-call]
+        h, left = h.flatten(0, 1), left.flatten()
+        if packed:
+            used = places <= at.max(1, keepdim=True).values
+            h, left = h[used.flatten()], left[used.flatten()]
+            row = (used.flatten().cumsum(0) - 1)[row]
+        logits = self._predict(h, left, ctx.generator)
+        out: Tensor = LogRangeSums.apply(  # type: ignore[no-untyped-call]
+            logits, row, low.flatten(0, 1), high.flatten(0, 1)
+        )
         return out.view(*at.shape, -1)

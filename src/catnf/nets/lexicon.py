@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,10 +163,15 @@ class LogRangeSums(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, row: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """`logits: [rows, words]`, `row: [places]`, `low` and `high: [places, ranges]`, giving the same."""
+        """`logits: [rows, words]`, `row: [places]`, never falling, `low` and `high: [places, ranges]`, giving
+        the same.
+        """
         probabilities = torch.softmax(logits.float(), dim=-1)
-        sums = running_sums(probabilities)
-        out = log_ranges(sums, row, low, high)
+        out = torch.empty(low.shape, device=logits.device)
+        ctx.pieces = list(_pieces(row, len(logits)))
+        for rows, places in ctx.pieces:
+            sums = running_sums(probabilities[rows])
+            out[places] = log_ranges(sums, row[places] - rows.start, low[places], high[places])
         ctx.save_for_backward(probabilities, row, low, high, out)
         ctx.dtype = logits.dtype
         return out
@@ -173,16 +179,31 @@ class LogRangeSums(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         probabilities, row, low, high, out = ctx.saved_tensors
-        rows, words = probabilities.shape
         # Empty ranges, and ranges less likely than any word should be, have nothing to say.
         pull = torch.where(out > _FLOOR, gradient.double() * torch.exp(-out.double().clamp(min=_FLOOR)), 0.0)
-        steps = torch.zeros(rows * (words + 1), dtype=torch.float64, device=out.device)
-        base = row.unsqueeze(1) * (words + 1)
-        steps.scatter_add_(0, (base + low).flatten(), pull.flatten())
-        steps.scatter_add_(0, (base + high).flatten(), -pull.flatten())
-        pulls = steps.view(rows, words + 1).cumsum_(1)[:, :words].float()
-        weighted = pulls.mul_(probabilities)
-        return (weighted - probabilities * weighted.sum(1, keepdim=True)).to(ctx.dtype), None, None, None
+        back = torch.empty_like(probabilities, dtype=ctx.dtype)
+        for rows, places in ctx.pieces:
+            p = probabilities[rows]
+            steps = torch.zeros(p.shape[0], p.shape[1] + 1, dtype=torch.float64, device=p.device)
+            base = (row[places] - rows.start).unsqueeze(1) * steps.shape[1]
+            steps.view(-1).scatter_add_(0, (base + low[places]).flatten(), pull[places].flatten())
+            steps.view(-1).scatter_add_(0, (base + high[places]).flatten(), -pull[places].flatten())
+            weighted = steps.cumsum_(1)[:, :-1].float().mul_(p)
+            back[rows] = weighted.addcmul_(p, weighted.sum(1, keepdim=True), value=-1.0)
+        return back, None, None, None
+
+
+_ROWS_AT_ONCE = 64
+"""Whose running sums a processor's cache holds, for some ten thousand words."""
+
+
+def _pieces(row: Tensor, rows: int) -> Iterator[tuple[slice, slice]]:
+    """Some of the rows at a time, and the places that are of them. A GPU takes all at once."""
+    size = rows if row.is_cuda else _ROWS_AT_ONCE
+    starts = list(range(0, rows, size))
+    cuts = [0] if row.is_cuda else torch.searchsorted(row, torch.tensor(starts)).tolist()
+    for start, cut, end in zip(starts, cuts, [*cuts[1:], len(row)], strict=True):
+        yield slice(start, min(rows, start + size)), slice(cut, end)
 
 
 EMPTY = -1e4
