@@ -243,7 +243,7 @@ class LexicalNetwork(Network):
     def _log_left(self, x: Tensor, followed: Followed, ctx: SequenceContext) -> Tensor:
         """Log-probabilities of the words that each symbol leaves, `[batch, elements, categories]`."""
         training = ctx.generator is not None
-        # A device that works by itself is told shapes beforehand; elsewhere there are no more words than needed.
+        # A device that works by itself is told shapes beforehand; others hold no more words than needed.
         fixed = counts_on_device(x.device) and (training or torch.cuda.is_current_stream_capturing())
         count = 1 + (ctx.elements // _SYMBOLS_A_WORD if fixed else int(followed.word.max()))
         with torch.no_grad():
@@ -265,8 +265,9 @@ class LexicalNetwork(Network):
         low, high = self.lexicon.low[longer], self.lexicon.high[longer]
         size = max(1, _AT_ONCE // (count * self.lexicon.words))
         size = ctx.batch if torch.is_grad_enabled() else size
-        pieces = zip(*(values.split(size) for values in (word, left, at, low, high)), strict=True)
-        out = torch.cat([self._some_left(*piece, ctx, packed=not fixed) for piece in pieces])
+        given = [torch.split(values, size) for values in (word, left, at, low, high)]
+        pieces = [self._some_left(*some, ctx=ctx, packed=not fixed) for some in zip(*given, strict=True)]
+        out = torch.cat(pieces)
         return torch.where(known.unsqueeze(-1), out, EMPTY)
 
     def _some_left(
@@ -276,6 +277,7 @@ class LexicalNetwork(Network):
         at: Tensor,
         low: Tensor,
         high: Tensor,
+        *,
         ctx: SequenceContext,
         packed: bool,
     ) -> Tensor:
