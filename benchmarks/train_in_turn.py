@@ -50,8 +50,8 @@ class Turn:
     process: subprocess.Popen[bytes]
 
     @classmethod
-    def prepare(cls, line: str) -> Turn:
-        """Start a command of the plan; it gets ready and then waits."""
+    def prepare(cls, line: str, hurry: bool) -> Turn:
+        """Start a command of the plan; it gets ready, politely unless in a hurry, and then waits."""
         label, *command = shlex.split(line)
         path = RUNS / "turns" / label
         lock = path.open("w")
@@ -59,6 +59,8 @@ class Turn:
         whole = [*CATNF, *command, "--turn", str(path)]
         if command[0] == "train":
             whole += ["--quiet", "-o", str(RUNS / label)]
+        if not hurry:
+            whole = ["nice", *whole]
         with (RUNS / f"log-{label}.txt").open("w") as log:
             process = subprocess.Popen(whole, stdout=log, stderr=subprocess.STDOUT)
         return cls(label, command, lock, process)
@@ -109,7 +111,7 @@ def main() -> None:
     with ThreadPoolExecutor(max_workers=32) as later:
         while True:
             for line in read_plan(options.plan)[started : started + options.ahead + 1 - len(ready)]:
-                ready.append(Turn.prepare(line))
+                ready.append(Turn.prepare(line, hurry=started == 0))
                 started += 1
             if not ready:
                 break
