@@ -42,6 +42,7 @@ KINDS: dict[str, dict[str, object]] = {
     "parallel": {"kind": "text-parallel", "layers": 2},
     "lstm": {"kind": "text-lm"},
     "language transformer": {"kind": "text-lm", "network": "transformer"},
+    "language lexicon": {"kind": "text-lm", "network": "lexicon", "lexicon": 6},
 }
 every = pytest.mark.parametrize("kind", KINDS)
 
@@ -190,12 +191,12 @@ def test_what_is_reconstructed_comes_back_to_the_last_digits(model: Model, seede
     assert torch.equal(model.reconstruct(x, ctx, seeded(2)), model.encoding.decode(z, ctx.bare()))
 
 
-@pytest.mark.parametrize("kind", ["anchored", "lstm"])
+@pytest.mark.parametrize("kind", ["anchored", "lstm", "language lexicon"])
 def test_what_follows_a_prompt_is_likely(model: Model, seeded: Seeded) -> None:
     """The share of continuations equals `p(prompt and more) / p(prompt)`."""
-    prompt = torch.tensor([[3, 1]])
-    ctx = SequenceContext(4000, 3, prompt=prompt.expand(4000, -1))
-    drawn = torch.bincount(model.sample(ctx, seeded(1))[:, 2], minlength=CATEGORIES) / 4000
+    prompt, count = torch.tensor([[3, 1]]), 16_000
+    ctx = SequenceContext(count, 3, prompt=prompt.expand(count, -1))
+    drawn = torch.bincount(model.sample(ctx, seeded(1))[:, 2], minlength=CATEGORIES) / count
     x = torch.cat([prompt.expand(CATEGORIES, -1), torch.arange(CATEGORIES).unsqueeze(1)], dim=1)
     weights = model.log_prob(x, SequenceContext.of(x), 3000, seeded(2)).softmax(0)
     # The flow continues one draw of the prompt's latents and decodes to the most probable symbol.
@@ -271,6 +272,8 @@ def test_other_contexts_are_refused(model: Model) -> None:
         ({"network": "linear-recurrence", "lanes": 2}, r"model\.lanes is 2, but only a text-flow with"),
         ({"reads": 2}, r"model\.reads is 2, but only a transformer or linear-recurrence"),
         ({"lanes": 2}, r"model\.lanes is 2, but only a text-flow with model\.network=transformer"),
+        ({"network": "lexicon", "kind": "text-latent"}, r"model\.network is lexicon, but only a language"),
+        ({"network": "lexicon", "anchored": False}, r"model\.network is lexicon, but only a language"),
     ],
 )
 def test_bad_sizes(bad: dict[str, object], message: str) -> None:

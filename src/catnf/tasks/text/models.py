@@ -98,10 +98,10 @@ class TextModelConfig:
         transformer = self.network == "transformer" or self.kind == "text-parallel"
         network = "transformer" if transformer else self.network
         recurrent = network in ("lstm", "lexicon")
-        if network == "lexicon" and not (self.kind == "text-flow" and self.anchored):
+        if network == "lexicon" and not (self.anchored and self.kind in ("text-flow", "text-lm")):
             raise InputError(
-                "model.network is lexicon, but only a text-flow that is anchored can follow it; "
-                "use model.network=lstm."
+                "model.network is lexicon, but only a language model, or a text-flow that is anchored, can "
+                "follow it; use model.network=lstm."
             )
         if not recurrent and self.weight_dropout:
             raise InputError(
@@ -162,19 +162,32 @@ def build_text_model(
         words: that symbols make, for a network with a lexicon.
     """
     if config.kind == "text-lm":
-        embedding = start_vectors(vectors, len(frequencies), config.features)
-        network = _over_time(config, config.features)
-        return LanguageModel(frequencies, embedding, network, config.hidden, lengths)
+        return _language_model(config, frequencies, lengths, vectors, words)
     encoding = _encoding(config, frequencies, vectors)
     if config.kind == "text-parallel":
         return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
     if config.kind == "text-latent" or not config.anchored:
         flow: Transform = Sequential(_free_steps(config, config.layers))
-    elif config.network == "lexicon":
-        flow = _lexical(config, frequencies, words or WordCounts.nothing(config.lexicon), lengths is not None)
     else:
-        flow = _anchored(config, frequencies, vectors)
+        flow = _anchored(config, frequencies, vectors, words, lengths is not None)
     return TextFlow(encoding, flow, causal=config.lanes == 1, lengths=lengths)
+
+
+def _language_model(
+    config: TextModelConfig,
+    frequencies: Tensor,
+    lengths: Tensor | None,
+    vectors: Tensor | None,
+    words: WordCounts | None,
+) -> LanguageModel:
+    """The network of an anchored flow, without latents."""
+    categories = len(frequencies)
+    if config.network == "lexicon":
+        network = _lexical(config, frequencies, words, lengths is not None)
+        return LanguageModel(categories, None, network, nn.Identity(), lengths)
+    embedding = start_vectors(vectors, categories, config.features)
+    weights = CategoryWeights(config.hidden, frequencies)
+    return LanguageModel(categories, embedding, _over_time(config, config.features), weights, lengths)
 
 
 def _over_time(config: TextModelConfig, inputs: int) -> Causal:
@@ -187,36 +200,50 @@ def _over_time(config: TextModelConfig, inputs: int) -> Causal:
     return CausalTransformer(inputs, *sizes, config.heads, *dropouts, config.lanes, config.reads)
 
 
-def _anchored(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | None) -> Transform:
+def _anchored(
+    config: TextModelConfig,
+    frequencies: Tensor,
+    vectors: Tensor | None,
+    words: WordCounts | None,
+    sentences: bool,
+) -> Transform:
     """Couplings of which the first starts from the logistics of the symbols."""
-    categories, channels = len(frequencies), config.channels
-    reader = SymbolReader(frequencies, start_vectors(vectors, categories, config.features))
-    network = _over_time(config, config.features)
-    weights = CategoryWeights(config.hidden, frequencies)
-    if categories > _TABLE_LIMIT:
-        if config.lanes > 1:
-            raise InputError(
-                f"model.lanes is {config.lanes}, but words are written one by one; leave it out."
-            )
-        first: Transform = CategoryMixture(network, weights, reader)
+    categories, channels, outputs = len(frequencies), config.channels, 2 + 3 * len(frequencies)
+    if config.network == "lexicon":
+        lexical = _lexical(config, frequencies, words, sentences)
+        heads: ChannelHeads = LikelihoodHeads(channels, categories, outputs, config.width)
+        step = ChannelStep(heads, channels, categories, nn.Identity())
+        first: Transform = AutoregressiveMixture(lexical, step, SymbolReader(frequencies, None))
     else:
-        heads = ChannelHeads(channels, config.hidden, 2 + 3 * categories, config.width)
-        step = ChannelStep(heads, channels, categories, weights)
-        first = AutoregressiveMixture(network, step, reader)
+        reader = SymbolReader(frequencies, start_vectors(vectors, categories, config.features))
+        network = _over_time(config, config.features)
+        weights = CategoryWeights(config.hidden, frequencies)
+        if categories > _TABLE_LIMIT:
+            if config.lanes > 1:
+                raise InputError(
+                    f"model.lanes is {config.lanes}, but words are written one by one; leave it out."
+                )
+            first = CategoryMixture(network, weights, reader)
+        else:
+            heads = ChannelHeads(channels, config.hidden, outputs, config.width)
+            first = AutoregressiveMixture(network, ChannelStep(heads, channels, categories, weights), reader)
     if config.layers == 1:
         return first
     return Sequential([first, Reversed(), *_free_steps(config, config.layers - 1)])
 
 
-def _lexical(config: TextModelConfig, frequencies: Tensor, words: WordCounts, sentences: bool) -> Transform:
-    """A coupling that starts from the logistics of the symbols and whose network reads and predicts words."""
-    categories, channels = len(frequencies), config.channels
+def _lexical(
+    config: TextModelConfig, frequencies: Tensor, words: WordCounts | None, sentences: bool
+) -> LexicalNetwork:
+    """A network that reads and predicts words."""
+    categories = len(frequencies)
     if categories > _TABLE_LIMIT:
         raise InputError(
             f"model.network is lexicon, which spells words of up to {_TABLE_LIMIT} characters, but there are "
             f"{categories} symbols; use model.network=lstm."
         )
-    network = LexicalNetwork(
+    words = words or WordCounts.nothing(config.lexicon)
+    return LexicalNetwork(
         Lexicon(words.spellings, categories),
         words.counts,
         words.unknown,
@@ -230,12 +257,6 @@ def _lexical(config: TextModelConfig, frequencies: Tensor, words: WordCounts, se
         config.weight_dropout,
         config.feed_forward,
     )
-    heads = LikelihoodHeads(channels, categories, 2 + 3 * categories, config.width)
-    step = ChannelStep(heads, channels, categories, nn.Identity())
-    first = AutoregressiveMixture(network, step, SymbolReader(frequencies, None))
-    if config.layers == 1:
-        return first
-    return Sequential([first, Reversed(), *_free_steps(config, config.layers - 1)])
 
 
 def _free_steps(config: TextModelConfig, layers: int) -> list[Transform]:
