@@ -37,7 +37,7 @@ _SHARE = 0.25
 _MISFIT = -10.0
 """Log-weight of a word that does not fit into what is left of a text."""
 _SYMBOLS_A_WORD = 4
-"""In training, where shapes are fixed, words beyond one for so many symbols of a text count as unknown."""
+"""In training, where shapes are fixed, words beyond one for so many symbols of a text are spelled."""
 _AT_ONCE = 1 << 26
 """Probabilities of words that are held at once outside of training."""
 
@@ -72,7 +72,7 @@ class LexicalMemory:
         word: its number in the text, from 0 on, `[batch]`.
         spelled: log-probability of the beginning if the word is an unknown one, `[batch]`.
         letters: log-probabilities of the symbol before if the word was an unknown one, `[batch, categories]`.
-        sums: running sums of the words' probabilities, `[batch, words]`.
+        sums: running sums of the words' probabilities, the unknown one last, `[batch, words + 1]`.
         state: of the layers over words.
         speller: what the network of unknown words remembers.
     """
@@ -88,22 +88,22 @@ class LexicalMemory:
 
 
 class LexicalNetwork(Network):
-    """An LSTM over words gives every word of a lexicon a probability when a word begins; those of its symbols
-    follow, since the words left after the first symbols are known. Other words are spelled by what a few
-    symbols before each tell. So the sum over all texts is one, whatever they are written with.
+    """An LSTM over words gives every word of a lexicon a probability when a word begins, and all others one
+    together; those of symbols follow, since the words left after the first symbols are known. Other words are
+    spelled by what a few symbols before each tell. So the sum over all texts is one, whatever is written.
 
     States are log-probabilities of the symbols.
 
     Args:
         lexicon: its words.
         counts: how often each occurs in training, `[words]`; where predictions start.
-        unknown: the share of words that are not in the lexicon.
+        unknown: the share of words that are not in the lexicon, likewise.
         frequencies: of the symbols, `[categories]`.
         sentences: whether texts end where their last word ends, so that longer ones do not fit.
         features: width of the vectors of words.
         hidden: width of the LSTM.
         layers: of the LSTM.
-        input_dropout: share of words that are taken for unknown ones in training, which learns them.
+        input_dropout: share of words that are hidden from those after them in training.
         dropout: share of numbers dropped in training, as in `CausalLSTM`, and of what predicts words.
         weight_dropout: share of weights from one word to the next that are dropped in training.
         feed_forward: as in `CausalLSTM`.
@@ -127,8 +127,7 @@ class LexicalNetwork(Network):
         feed_forward: int = 0,
     ) -> None:
         super().__init__()
-        self.lexicon, self.unseen, self.dropout = lexicon, input_dropout, dropout
-        self.register_buffer("unknown", torch.tensor(unknown))
+        self.lexicon, self.input_dropout, self.dropout = lexicon, input_dropout, dropout
         self.over_words = CausalLSTM(
             features,
             hidden,
@@ -139,7 +138,8 @@ class LexicalNetwork(Network):
         )
         self.vectors = nn.Parameter(0.1 * torch.randn(lexicon.words + 1, features))  # last, the unknown word
         self.gather = nn.Linear(hidden, features, bias=False)
-        self.bias = nn.Parameter(counts.clamp(min=0.1).log() - counts.sum().clamp(min=1.0).log())
+        shares = torch.cat([(1.0 - unknown) * counts / counts.sum().clamp(min=1.0), torch.tensor([unknown])])
+        self.bias = nn.Parameter(shares.clamp(min=1e-8).log())
         fits = torch.zeros(_REMAINS + 1, LONGEST + 1)
         if sentences:
             left, long = torch.arange(_REMAINS).unsqueeze(1), torch.arange(LONGEST + 1)
@@ -148,8 +148,6 @@ class LexicalNetwork(Network):
         self.fits = nn.Parameter(fits)
         self.speller = Recent(len(frequencies), _SPELLER, 0.0, 0.0, reads=_RECENT)
         self.letters = CategoryWeights(_SPELLER, frequencies)
-
-    unknown: Tensor
 
     def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
         """Symbols as one-hot `values: [batch, elements, categories]` to log-probabilities of each."""
@@ -174,7 +172,7 @@ class LexicalNetwork(Network):
             word=number - 1,
             spelled=real,
             letters=real.new_zeros(ctx.batch, self.lexicon.categories),
-            sums=real.new_zeros(ctx.batch, self.lexicon.words, dtype=torch.float64),
+            sums=real.new_zeros(ctx.batch, self.lexicon.words + 1, dtype=torch.float64),
             state=self.over_words.empty_state(ctx),
             speller=self.speller.begin(ctx, like),
         )
@@ -208,9 +206,8 @@ class LexicalNetwork(Network):
                 kept.copy_(torch.where(ended.unsqueeze(1), value, kept))
         letters = self._spell(self.speller.advance(previous, memory.speller, index))
         memory.letters.copy_(letters.squeeze(1))
-        longer = lexicon.longer[memory.beginning]
-        row = torch.arange(len(x), device=x.device)
-        words = log_ranges(memory.sums, row, lexicon.low[longer], lexicon.high[longer])
+        low, high = self._ranges(memory.beginning)
+        words = log_ranges(memory.sums, torch.arange(len(x), device=x.device), low, high)
         return self._together(words.unsqueeze(1), memory.spelled.unsqueeze(1), letters)
 
     def _spell(self, states: Tensor) -> Tensor:
@@ -221,27 +218,37 @@ class LexicalNetwork(Network):
         """Log-probabilities of symbols `[batch, elements, categories]`.
 
         Args:
-            words: log-probabilities of the known words that each symbol leaves, of the same shape.
+            words: log-probabilities of the known words that each symbol leaves and, last, of unknown ones,
+                `[batch, elements, categories + 1]`.
             spelled: of what is written of the word if it is an unknown one, `[batch, elements]`.
-            letters: of every symbol after that.
+            letters: of every symbol after that, `[batch, elements, categories]`.
         """
-        known = words + torch.log1p(-self.unknown)
-        other = (spelled + self.unknown.log()).unsqueeze(-1) + letters
-        return torch.log_softmax(torch.logaddexp(known, other), dim=-1)
+        other = (words[..., -1] + spelled).unsqueeze(-1) + letters
+        return torch.log_softmax(torch.logaddexp(words[..., :-1], other), dim=-1)
+
+    def _ranges(self, beginning: Tensor) -> tuple[Tensor, Tensor]:
+        """Of words that begin so, `[...]`: the first that each symbol leaves, `[..., categories + 1]`, and
+        the one behind the last. The range that comes last is that of the unknown word.
+        """
+        longer, unknown = self.lexicon.longer[beginning], self.lexicon.words
+        low, high = self.lexicon.low[longer], self.lexicon.high[longer]
+        return F.pad(low, (0, 1), value=unknown), F.pad(high, (0, 1), value=unknown + 1)
 
     def _predict(self, h: Tensor, left: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Log-weights of all words `[..., words]`, given states `[..., hidden]` and symbols `left: [...]`."""
+        """Log-weights of all words and the unknown one, `[..., words + 1]`, given states `[..., hidden]` and
+        symbols `left: [...]`.
+        """
         h = drop(normalized(self.gather(h)), self.dropout, generator)
         fits = lookup(self.fits, left.clamp(0, _REMAINS))
         # One product: what the vectors say, how a word's length fits, and how frequent it is.
         rows = torch.cat([_SHARE * h, fits, torch.ones_like(fits[..., :1])], dim=-1)
-        lengths = F.one_hot(self.lexicon.lengths, LONGEST + 1).to(h.dtype)
-        columns = torch.cat([self.vectors[:-1], lengths, self.bias.unsqueeze(1)], dim=-1)
+        lengths = F.pad(F.one_hot(self.lexicon.lengths, LONGEST + 1), (0, 0, 0, 1)).to(h.dtype)
+        columns = torch.cat([self.vectors, lengths, self.bias.unsqueeze(1)], dim=-1)
         extra = -rows.shape[-1] % 8
         return F.pad(rows, (0, extra)) @ F.pad(columns, (0, extra)).T
 
     def _log_left(self, x: Tensor, followed: Followed, ctx: SequenceContext) -> Tensor:
-        """Log-probabilities of the words that each symbol leaves, `[batch, elements, categories]`."""
+        """What `_together` takes as words, `[batch, elements, categories + 1]`."""
         training = ctx.generator is not None
         # A device that works by itself is told shapes beforehand; others hold no more words than needed.
         fixed = counts_on_device(x.device) and (training or torch.cuda.is_current_stream_capturing())
@@ -255,20 +262,19 @@ class LexicalNetwork(Network):
             left = x.new_zeros(ctx.batch, count + 2).scatter(1, spare + 1, to_end)[:, :count]
             left[:, 0] = to_end[:, 0] + 1
             known = followed.word < count
-            if training and self.unseen > 0.0:
-                hidden = torch.rand(word.shape, device=x.device, generator=ctx.generator) < self.unseen
+            if training and self.input_dropout > 0.0:
+                hidden = torch.rand(word.shape, device=x.device, generator=ctx.generator) < self.input_dropout
                 word = torch.where(hidden, self.lexicon.words, word)
-                known = known & ~hidden.gather(1, followed.word.clamp(max=count - 1))
-            longer = self.lexicon.longer[followed.beginning]
+            low, high = self._ranges(followed.beginning)
         last = torch.where(ctx.real(x), followed.word, 0).max(1, keepdim=True).values
         at = followed.word.minimum(last).clamp(max=count - 1)
-        low, high = self.lexicon.low[longer], self.lexicon.high[longer]
         size = max(1, _AT_ONCE // (count * self.lexicon.words))
         size = ctx.batch if torch.is_grad_enabled() else size
         given = [torch.split(values, size) for values in (word, left, at, low, high)]
         pieces = [self._some_left(*some, ctx=ctx, packed=not fixed) for some in zip(*given, strict=True)]
         out = torch.cat(pieces)
-        return torch.where(known.unsqueeze(-1), out, EMPTY)
+        unknown = F.pad(out.new_full((self.lexicon.categories,), EMPTY), (0, 1))
+        return torch.where(known.unsqueeze(-1), out, unknown)
 
     def _some_left(
         self,
@@ -287,8 +293,8 @@ class LexicalNetwork(Network):
             word: the words of the texts, `[batch, count]`.
             left: symbols that are left when each begins, `[batch, count]`.
             at: the word that each symbol is of, `[batch, elements]`.
-            low: the first word that each symbol leaves, `[batch, elements, categories]`.
-            high: the one behind the last.
+            low: the first words of `_ranges`, `[batch, elements, categories + 1]`.
+            high: those behind the last ones.
             ctx: of the texts, or of more of them.
             packed: whether nothing is predicted behind the last words of short texts.
         """

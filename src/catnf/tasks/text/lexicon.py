@@ -23,7 +23,7 @@ class WordCounts(NamedTuple):
     Attributes:
         spellings: codes of every word's symbols, sorted, `[words, LONGEST]`, with -1 behind the last one.
         counts: how often each occurs, `[words]`.
-        unknown: the share of words in new text that are expected to be others.
+        unknown: the share of words that are others.
     """
 
     spellings: Tensor
@@ -47,25 +47,24 @@ def separators_of(vocabulary: Vocabulary) -> list[int]:
 def count_words(codes: Codes, separators: list[int], size: int) -> WordCounts:
     """The `size` most frequent words of a text that are short enough, each with the separator that ends it.
 
-    How many words of new text are unknown is estimated by how many are left out here and how many occur once.
+    Words that occur once are left out: unknown words of new text will be like them, and as frequent.
     """
     ends = re.escape("".join(map(chr, separators)))
-    word = re.compile(f"[^{ends}]*[{ends}]")
+    shape = re.compile(f"[^{ends}]*[{ends}]")
     counts: Counter[str] = Counter()
     rest = ""
     for start in range(0, len(codes), _AT_ONCE):
         piece = rest + codes[start : start + _AT_ONCE].astype("<u4").tobytes().decode("utf-32-le")
-        found = word.findall(piece)
+        found = shape.findall(piece)
         counts.update(found)
         rest = piece[sum(map(len, found)) :]
     ranked = sorted(counts, key=lambda spelling: (-counts[spelling], spelling))
-    known = sorted([spelling for spelling in ranked if len(spelling) <= LONGEST][:size])
+    known = sorted([word for word in ranked if len(word) <= LONGEST and counts[word] > 1][:size])
     spellings = np.full((size, LONGEST), -1, dtype=np.int16)
     for row, spelling in enumerate(known):
         spellings[row, : len(spelling)] = [ord(symbol) for symbol in spelling]
     kept = torch.zeros(size)
     kept[: len(known)] = torch.tensor([float(counts[spelling]) for spelling in known])
     total = max(1, counts.total())
-    once = sum(counts[spelling] == 1 for spelling in known)
-    missing = total - int(kept.sum(dtype=torch.float64)) + once
+    missing = total - int(kept.sum(dtype=torch.float64))
     return WordCounts(torch.from_numpy(spellings), kept, min(0.5, (missing + 1) / (total + 1)))
