@@ -30,6 +30,7 @@ COUNTS = "graphs to train, validate and test with, for instance 20000 500 500."
         (["fit"], "FILE is missing: table: .csv, .tsv or .parquet; see catnf fit --help."),
         (["fit", "data.csv"], "--output is missing: folder, or file ending in .safetensors; see"),
         (["score"], "FILE is missing: SMILES"),
+        (["score", "model", "a.csv", "b.csv"], "b.csv is more than a model and a file; leave it out."),
         (["data", "txt"], "There is no command 'txt'. Did you mean 'text'?"),
         (["data", "coloring", "--counts", "5"], f"--counts needs 3 values: {COUNTS}"),
         (

@@ -27,7 +27,6 @@ def sentence(error: Any, program: Any) -> str:
         return ""
     param, kind = getattr(error, "param", None), type(error).__name__
     if kind == "MissingParameter" and param is not None:
-        param = _missing(command, param)
         return f"{_name(param)} is missing{_meaning(param)}; {see_help}."
     if kind == "BadParameter" and param is not None:
         return _bad_value(error, param, see_help)
@@ -58,14 +57,6 @@ def _typed_command(program: Any) -> tuple[Any, str]:
         command = below
         path.append(word)
     return command, " ".join(path)
-
-
-def _missing(command: Any, param: Any) -> Any:
-    """The argument that is missing, which is not one that may be left out, in brackets."""
-    if str(param.metavar or "").startswith("["):
-        later = [other for other in command.params if not other.opts[0].startswith("-")]
-        param = next((other for other in later if not str(other.metavar or "[").startswith("[")), param)
-    return param
 
 
 def _bad_value(error: Any, param: Any, see_help: str) -> str:

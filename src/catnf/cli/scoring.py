@@ -39,14 +39,14 @@ Model = Annotated[str | None, typer.Option(help="A bundled model, a run's folder
 
 @app.command()
 def score(
-    first: Annotated[str, typer.Argument(metavar="[MODEL]", help="Instead of --model.")],
-    file: Annotated[
-        Path | None,
+    operands: Annotated[
+        list[str],
         typer.Argument(
             metavar="FILE",
-            help="SMILES (.smi, .txt, .csv, .tsv, maybe .gz or .xz), or a table (.csv, .tsv, .parquet).",
+            help="SMILES (.smi, .txt, .csv, .tsv, maybe .gz or .xz), or a table (.csv, .tsv, .parquet); "
+            "a model before it is the same as --model.",
         ),
-    ] = None,
+    ],
     model: Model = None,
     output: Annotated[
         Path | None,
@@ -66,7 +66,7 @@ def score(
     """
     from catnf.fitted import is_table_model
 
-    file, model = _operands(first, file, model)
+    file, model = _file_and_model(operands, model)
     check_not_input(output, file)
     if model is not None and is_table_model(model):
         from catnf.cli.tables import score_rows
@@ -133,13 +133,14 @@ def interpolate(
         draw_graphs(output, [s.graph for s in path], molecule_task(fitted).vocabulary, legends, columns=4)
 
 
-def _operands(first: str, file: Path | None, model: str | None) -> tuple[Path, str | None]:
+def _file_and_model(operands: list[str], model: str | None) -> tuple[Path, str | None]:
     """The file, and the model where one is named, which may stand before the file or behind --model."""
-    if file is None:
-        return Path(first), model
-    if model is not None:
-        raise InputError(f"The model is given twice, {first} and --model {model}; leave one out.")
-    return file, first
+    *before, file = operands
+    if len(before) > 1:
+        raise InputError(f"{file} is more than a model and a file; leave it out.")
+    if before and model is not None:
+        raise InputError(f"The model is given twice, {before[0]} and --model {model}; leave one out.")
+    return Path(file), before[0] if before else model
 
 
 def _scored(fitted: FittedModel, file: Path, column: str | None, samples: int, seed: int) -> list[Line]:
