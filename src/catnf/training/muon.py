@@ -54,12 +54,20 @@ class Muon:
         stacks: where the matrices are; they fill the front of the buffer without gaps.
         rate: 0-d tensor with the learning rate, read in every step.
         momentum: decay of the gradient's running mean.
+        dtype: of the products that make matrices orthogonal; a GPU computes them in bfloat16 anyway.
     """
 
     def __init__(
-        self, values: Tensor, gradient: Tensor, stacks: list[Stack], rate: Tensor, momentum: float = 0.95
+        self,
+        values: Tensor,
+        gradient: Tensor,
+        stacks: list[Stack],
+        rate: Tensor,
+        momentum: float = 0.95,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.stacks, self.rate, self.decay = stacks, rate, momentum
+        self.dtype = torch.bfloat16 if values.is_cuda else dtype
         self.end = max((stack.end for stack in stacks), default=0)
         self.values, self.gradient = values[: self.end], gradient[: self.end]
         self.momentum = torch.zeros_like(self.values)
@@ -70,20 +78,21 @@ class Muon:
         self.momentum.lerp_(self.gradient, 1.0 - self.decay)
         ahead = self.gradient.lerp(self.momentum, self.decay)  # Nesterov's look ahead
         for stack in self.stacks:
-            direction = orthogonalize(stack.view(ahead))
+            direction = orthogonalize(stack.view(ahead), self.dtype)
             # Tall matrices are scaled so that their output moves as much as that of square ones.
             scale = max(1.0, stack.rows / stack.columns) ** 0.5
             stack.view(self.values).sub_(direction * (scale * self.rate))
 
 
-def orthogonalize(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Nearly the orthogonal factors of `matrices: [count, rows, columns]`, by Newton-Schulz iterations."""
+def orthogonalize(matrices: Tensor, dtype: torch.dtype = torch.float32, steps: int = 5) -> Tensor:
+    """Nearly the orthogonal factors of `matrices: [count, rows, columns]`, by Newton-Schulz iterations in
+    `dtype`, for which bfloat16 is enough.
+    """
     a, b, c = _COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
-    if x.is_cuda:
-        x = x.bfloat16()
+    x = x.to(dtype)
     for _ in range(steps):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)

@@ -127,7 +127,7 @@ class TrainingStep:
         gradient = self.flat.values.grad
         assert gradient is not None
         stacks = self.flat.stacks if config.optimizer == "muon" else []
-        self.muon = Muon(self.flat.values.detach(), gradient, stacks, self.matrix_rate)
+        self.muon = Muon(self.flat.values.detach(), gradient, stacks, self.matrix_rate, dtype=network_dtype)
         self.adam = FlatAdam(
             self.flat.values.detach()[self.muon.end :], gradient[self.muon.end :], self.rate, config
         )
