@@ -38,7 +38,9 @@ KINDS: dict[str, dict[str, object]] = {
     "words": {},  # as if four categories were too many for tables
     "words, network": {"anchored": False, "decoder": "network"},
     "words, tied": {"anchored": False, "decoder": "tied"},
+    "words, latent": {"kind": "text-latent"},
     "latent": {"kind": "text-latent"},
+    "latent, free": {"kind": "text-latent", "anchored": False},
     "parallel": {"kind": "text-parallel", "layers": 2},
     "lstm": {"kind": "text-lm"},
     "language transformer": {"kind": "text-lm", "network": "transformer"},
@@ -127,6 +129,8 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
         "linear recurrence",
         "lexicon",
         "words",
+        "latent",
+        "words, latent",
         "parallel",
     ],
 )
@@ -179,7 +183,7 @@ def test_prompts(kind: str, model: Model, seeded: Seeded) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["anchored", "transformer", "lanes", "linear recurrence", "lexicon", "words"]
+    "kind", ["anchored", "transformer", "lanes", "linear recurrence", "lexicon", "words", "latent"]
 )
 def test_what_is_reconstructed_comes_back_to_the_last_digits(model: Model, seeded: Seeded) -> None:
     assert isinstance(model, TextFlow)
@@ -235,7 +239,24 @@ def test_separated_words_cost_what_a_language_model_costs(
     assert nats.mean() / ELEMENTS == pytest.approx(-math.log(CATEGORIES), abs=0.1)
 
 
-@pytest.mark.parametrize("kind", ["anchored", "transformer", "linear recurrence", "lexicon", "words"])
+@pytest.mark.parametrize("categories", [CATEGORIES, 300])
+def test_latents_of_either_encoding_start_at_a_language_model(seeded: Seeded, categories: int) -> None:
+    """An anchored flow says of latents what their density is, whoever made them: the baseline's as ours."""
+    x = torch.randint(categories, (64, ELEMENTS), generator=seeded(1))
+    for kind in ("text-flow", "text-latent"):
+        torch.manual_seed(0)
+        config = TextModelConfig(**(SIZES | {"kind": kind, "channels": 4, "spread": 8.0}))  # type: ignore[arg-type]
+        model = build_text_model(config, torch.full((categories,), 1.0 / categories))
+        assert isinstance(model, TextFlow)
+        bound = model.bound(x, SequenceContext.of(x), seeded(2))
+        # Without what the decoder, which knows nothing yet, takes.
+        nats = (bound.value - bound.log_posterior).detach().mean() / ELEMENTS
+        assert nats == pytest.approx(-math.log(categories), abs=0.25), kind
+
+
+@pytest.mark.parametrize(
+    "kind", ["anchored", "transformer", "linear recurrence", "lexicon", "words", "latent", "words, latent"]
+)
 def test_compiled_equals_eager(model: Model, seeded: Seeded) -> None:
     """What engines compile has no part that they could not, padded or not."""
     x = texts(4)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context
+from catnf.flows.anchors import Anchors
 from catnf.flows.base import Logistic
 
 REACH = 10.0
@@ -71,6 +72,11 @@ class Encoding(nn.Module):
     def decode(self, z: Tensor, ctx: Context) -> Tensor:
         """The most probable categories `[batch, elements]`."""
         return self.posterior(z, ctx).argmax(-1)
+
+    @property
+    def anchors(self) -> Anchors | None:
+        """Where the categories are, for flows that start from there; `None` where they have no places."""
+        return None
 
     def initialize(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> None:
         """Set data-dependent parameters from categories `x`; most encodings have none."""

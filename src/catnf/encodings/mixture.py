@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from catnf.context import Context
 from catnf.encodings.encoding import REACH, Encoded, Encoding
+from catnf.flows.anchors import Anchors
 from catnf.flows.base import STANDARD_SCALE
 from catnf.nets.linear import lookup, select
 
@@ -76,6 +77,10 @@ class MixtureEncoding(Encoding):
     def log_scales(self) -> Tensor:
         """Of every category, `[categories, channels]`, between -1 and 1."""
         return torch.tanh(self.raw_log_scales * self.reach)
+
+    @property
+    def anchors(self) -> Anchors:
+        return Anchors(self.means, self.log_scales)
 
     def forward(self, x: Tensor, noise: Tensor, ctx: Context) -> Encoded:
         z, log_density = self.put(x, noise)

@@ -85,6 +85,10 @@ class WordEncoding(MixtureEncoding):
     def log_scales(self) -> Tensor:
         return self.placed()[1]
 
+    @property
+    def anchors(self) -> Anchors:
+        return Anchors(*self.placed())
+
     def placed(self) -> tuple[Tensor, Tensor]:
         """Means and log-scales of all words, `[categories, channels]` each."""
         means, raw = self.place(self.vectors).chunk(2, dim=-1)
@@ -94,13 +98,13 @@ class WordEncoding(MixtureEncoding):
         if self.decoder is not None:
             return super().forward(x, noise, ctx)
         z, log_density = self.put(x, noise)
-        scores = Anchors(*self.placed()).joint_log_densities(z)
+        scores = self.anchors.joint_log_densities(z)
         log_posterior = select(torch.log_softmax(scores + self.log_prior, dim=-1), x)
         return Encoded(ctx.hide(z), ctx.total(log_posterior), ctx.total(log_density), scores)
 
     def posterior(self, z: Tensor, ctx: Context) -> Tensor:
         if self.decoder is None:
-            logits = Anchors(*self.placed()).joint_log_densities(z) + self.log_prior
+            logits = self.anchors.joint_log_densities(z) + self.log_prior
         else:
             logits = self.decoder(z).to(z.dtype)
         if self.sharpness is not None:

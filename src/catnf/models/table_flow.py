@@ -48,8 +48,7 @@ class ColumnFlow(CategoricalFlow):
             turns = put_later(draw_turns(ctx.batch, ctx.elements, generator, self.device), self.late)
         if ctx.mask is not None:  # what is not known comes last, where nothing sees it
             turns = put_later(turns, ~ctx.mask)
-        anchors = (self.encoding.means, self.encoding.log_scales)
-        return ColumnContext(ctx.batch, ctx.elements, ctx.mask, turns=turns, anchors=anchors)
+        return ColumnContext(ctx.batch, ctx.elements, ctx.mask, turns=turns, anchors=self.encoding.anchors)
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         own = self.prepare(ctx, generator)

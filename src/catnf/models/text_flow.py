@@ -9,7 +9,6 @@ from torch import Tensor
 
 from catnf.context import Context, SequenceContext
 from catnf.encodings.encoding import Encoding
-from catnf.encodings.mixture import MixtureEncoding
 from catnf.errors import InputError
 from catnf.flows.coupling import unconverged_roots
 from catnf.flows.transform import Transform
@@ -74,10 +73,7 @@ class TextFlow(TextModel, CategoricalFlow):
         self.register_buffer("lengths", lengths)
 
     def prepare(self, ctx: Context, generator: torch.Generator | None) -> SequenceContext:
-        own = SequenceContext.need(ctx)
-        if isinstance(self.encoding, MixtureEncoding):
-            own = replace(own, anchors=(self.encoding.means, self.encoding.log_scales))
-        return own
+        return replace(SequenceContext.need(ctx), anchors=self.encoding.anchors)
 
     def bound(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Bound:
         own = self.prepare(ctx, generator)

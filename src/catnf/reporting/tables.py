@@ -45,6 +45,7 @@ TEXTS = {
     "mixture-free": "CNF, mixture encoding, places found by itself",
     "lstm": "LSTM language model",
     "latent": "Latent NF",
+    "latent-free": "Latent NF, places found by itself",
     "lexicon": "CNF, LSTM over whole words (ours)",
     "lexicon-small": "CNF, small LSTM over whole words, on a CPU (ours)",
     "lexicon-lstm": "language model, LSTM over whole words (ours)",

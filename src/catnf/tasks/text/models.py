@@ -55,7 +55,7 @@ class TextModelConfig:
     channels: int = 3  # latent channels of a symbol
     layers: int = 1  # couplings of the flow
     mixtures: int = 27  # logistics in a mixture coupling that is not anchored
-    anchored: bool = True  # whether the first coupling's logistics start at those of the symbols
+    anchored: bool = True  # whether the first coupling of a text-flow or text-latent starts at the symbols
     hidden: int = 1024  # width of the network over time
     blocks: int = 2  # its layers
     heads: int = 8  # attention heads
@@ -166,7 +166,7 @@ def build_text_model(
     encoding = _encoding(config, frequencies, vectors)
     if config.kind == "text-parallel":
         return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
-    if config.kind == "text-latent" or not config.anchored:
+    if not config.anchored:
         flow: Transform = Sequential(_free_steps(config, config.layers))
     else:
         flow = _anchored(config, frequencies, vectors, words, lengths is not None)
@@ -280,12 +280,13 @@ def _parallel(config: TextModelConfig) -> Sequential:
 
 def _encoding(config: TextModelConfig, frequencies: torch.Tensor, vectors: Tensor | None) -> Encoding:
     categories, channels, hidden = len(frequencies), config.channels, config.encoder_hidden
+    # A flow that starts from the symbols' places need not keep them close; misread symbols only slow it down.
+    spread = config.spread if config.kind != "text-parallel" and config.anchored else 1.0
     if config.kind == "text-latent":
         encoder = BidirectionalLSTM(config.features, 2 * channels, hidden)
         decoder = BidirectionalLSTM(channels, categories, hidden)
-        return JointEncoding(categories, channels, encoder, decoder, config.features, config.reach)
-    # A flow that starts from the symbols' places need not keep them close; misread symbols only slow it down.
-    spread = config.spread if config.kind == "text-flow" and config.anchored else 1.0
+        reach = config.reach
+        return JointEncoding(categories, channels, encoder, decoder, config.features, reach, spread=spread)
     if categories > _TABLE_LIMIT:
         words = start_vectors(vectors, categories, config.features)
         return WordEncoding(frequencies, channels, words, hidden, config.decoder, spread)
