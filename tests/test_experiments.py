@@ -40,6 +40,15 @@ def test_models_of_sets_are_refused_elsewhere() -> None:
         experiment.make_model(experiment.make_task(), seed=0)
 
 
+@pytest.mark.parametrize("corpus", ["ptb", "text8", "text8-words", "wikitext2"])
+def test_latent_nf_of_texts_differs_by_its_encoding_alone(corpus: str) -> None:
+    mixture, latent = (to_mapping(load_experiment(f"text/{corpus}/{name}")) for name in ("mixture", "latent"))
+    assert mixture["task"] == latent["task"]
+    schedule = {"reconstruction_start", "reconstruction_hold", "reconstruction_half_life"}
+    for part, allowed in (("model", {"kind"}), ("training", schedule)):
+        assert {key for key in latent[part] if latent[part][key] != mixture[part][key]} <= allowed
+
+
 def test_those_of_molecules() -> None:
     names = (
         "moses/graphcnf",
