@@ -86,6 +86,11 @@ HEADLINES = {
     ),
     "valid molecules, MOSES": ("validity", "molecules/moses/graphcnf", "molecules/moses/growth-small"),
     "credit risk (a table), bits per variable": ("bits_per_variable", "table/credit/mixture", None),
+    "Penn Treebank (text), bits per character": (
+        "bits_per_char",
+        "text/ptb/mixture",
+        "text/ptb/lexicon-small",
+    ),
     "text8 (text), bits per character": (
         "bits_per_char",
         "text/text8/mixture",
