@@ -56,6 +56,7 @@ class TextModelConfig:
     layers: int = 1  # couplings of the flow
     mixtures: int = 27  # logistics in a mixture coupling that is not anchored
     anchored: bool = True  # whether the first coupling of a text-flow or text-latent starts at the symbols
+    changes: bool = True  # whether an anchored coupling changes the logistics of up to 256 symbols it weighs
     hidden: int = 1024  # width of the network over time
     blocks: int = 2  # its layers
     heads: int = 8  # attention heads
@@ -116,6 +117,12 @@ class TextModelConfig:
         if transformer and (self.hidden % self.heads or self.hidden // self.heads % 2):
             raise InputError(
                 f"model.hidden is {self.hidden}; choose an even multiple of the {self.heads} attention heads."
+            )
+        flow = self.kind in ("text-flow", "text-latent")
+        if not self.changes and not (flow and self.anchored and self.lanes == 1):
+            raise InputError(
+                "model.changes is false, but only an anchored flow that writes symbols one by one can do "
+                "without changes; use model.changes=true."
             )
         if self.lanes > 1 and not (self.kind == "text-flow" and self.network == "transformer"):
             raise InputError(
@@ -209,24 +216,26 @@ def _anchored(
 ) -> Transform:
     """Couplings of which the first starts from the logistics of the symbols."""
     categories, channels, outputs = len(frequencies), config.channels, 2 + 3 * len(frequencies)
-    if config.network == "lexicon":
-        lexical = _lexical(config, frequencies, words, sentences)
-        heads: ChannelHeads = LikelihoodHeads(channels, categories, outputs, config.width)
-        step = ChannelStep(heads, channels, categories, nn.Identity())
-        first: Transform = AutoregressiveMixture(lexical, step, SymbolReader(frequencies, None))
+    lexical = config.network == "lexicon"
+    if lexical:
+        network: nn.Module = _lexical(config, frequencies, words, sentences)
+        weights: nn.Module = nn.Identity()
+        reader = SymbolReader(frequencies, None)
     else:
         reader = SymbolReader(frequencies, start_vectors(vectors, categories, config.features))
         network = _over_time(config, config.features)
         weights = CategoryWeights(config.hidden, frequencies)
-        if categories > _TABLE_LIMIT:
-            if config.lanes > 1:
-                raise InputError(
-                    f"model.lanes is {config.lanes}, but words are written one by one; leave it out."
-                )
-            first = CategoryMixture(network, weights, reader)
-        else:
-            heads = ChannelHeads(channels, config.hidden, outputs, config.width)
-            first = AutoregressiveMixture(network, ChannelStep(heads, channels, categories, weights), reader)
+    if categories > _TABLE_LIMIT and config.lanes > 1:
+        raise InputError(f"model.lanes is {config.lanes}, but words are written one by one; leave it out.")
+    if categories > _TABLE_LIMIT or not config.changes:
+        first: Transform = CategoryMixture(network, weights, reader)
+    else:
+        heads = (
+            LikelihoodHeads(channels, categories, outputs, config.width)
+            if lexical
+            else ChannelHeads(channels, config.hidden, outputs, config.width)
+        )
+        first = AutoregressiveMixture(network, ChannelStep(heads, channels, categories, weights), reader)
     if config.layers == 1:
         return first
     return Sequential([first, Reversed(), *_free_steps(config, config.layers - 1)])
