@@ -14,7 +14,7 @@ from catnf.reference import Result
 from catnf.training.checkpoint import LOSSES
 
 MEAN = 10  # losses
-COLORS = ("#2a6fbb", "#c8553d", "#5b8c5a", "#8a5aa8", "#7a7a7a", "#b08a2e", "#2f8f9d")
+COLORS = ("#2a6fbb", "#c8553d", "#5b8c5a", "#8a5aa8", "#7a7a7a", "#b08a2e", "#2f8f9d", "#d17fb0", "#1f1f1f")
 
 Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Steps of a training and the running means of their losses in bits, `[steps]` each."""
