@@ -1,4 +1,4 @@
-"""Latents of thousands of categories: the mixture of their logistics, weighted by a network over time."""
+"""Latents as the mixture of the categories' logistics, weighted by a network over time and not changed."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ class CategoryDensity(nn.Module):
 class CategoryMixture(Transform):
     """An autoregressive coupling whose mixtures are those of the categories and nothing else.
 
-    It is what `AutoregressiveMixture` with anchors is while it predicts no changes to them. Changes for each
-    of thousands of logistics would be too many numbers, while the density of this one is a single sum over
-    them: `log_density` needs no distribution functions, which only `forward` and `inverse` work with.
+    It is what `AutoregressiveMixture` with anchors is while it predicts no changes to them. Changes slow
+    learning down at first, and for each of thousands of logistics would be too many numbers, while the
+    density of this one is a single sum over them: `log_density` needs no distribution functions, which only
+    `forward` and `inverse` work with.
 
     Args:
         network: a `CausalNetwork` of as many inputs as the reader gives, or as there are channels.

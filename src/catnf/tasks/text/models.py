@@ -294,8 +294,9 @@ def _encoding(config: TextModelConfig, frequencies: torch.Tensor, vectors: Tenso
     if config.kind == "text-latent":
         encoder = BidirectionalLSTM(config.features, 2 * channels, hidden)
         decoder = BidirectionalLSTM(channels, categories, hidden)
-        reach = config.reach
-        return JointEncoding(categories, channels, encoder, decoder, config.features, reach, spread=spread)
+        return JointEncoding(
+            categories, channels, encoder, decoder, config.features, config.reach, spread=spread
+        )
     if categories > _TABLE_LIMIT:
         words = start_vectors(vectors, categories, config.features)
         return WordEncoding(frequencies, channels, words, hidden, config.decoder, spread)
