@@ -1,4 +1,4 @@
-"""Trains models one after another on one GPU, and measures each while the next ones train.
+"""Trains models one after another on one GPU, and measures them together when all have had their turn.
 
 python benchmarks/train_in_turn.py PLAN [--ahead 3] [--measure "--split test --examples 512"]
 
@@ -8,9 +8,10 @@ A line of PLAN is a label and a catnf command that knows `--turn`, for instance
     bench-lstm bench text/text8/lstm --batch 128 -o runs/results/bench/text8-lstm-h200.json
 
 Recurrent networks fill a GPU by themselves, but starting and compiling takes a minute: so the next commands
-get ready while one makes its steps. Runs are in runs/LABEL, exported weights in pieces of 15 MB in
-runs/kept, results in runs/results/LABEL, what was printed in runs/log-LABEL.txt. What a label that starts
-with `try` stands for is not measured. Lines may be added to PLAN while it is worked on.
+get ready while one makes its steps. Measuring waits until the end, since a training beside it would make
+fewer steps within its budget. Runs are in runs/LABEL, exported weights in pieces of 15 MB in runs/kept,
+results in runs/results/LABEL, what was printed in runs/log-LABEL.txt. What a label that starts with `try`
+stands for is not measured. Lines may be added to PLAN while it is worked on.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -81,21 +82,37 @@ class Turn:
             time.sleep(0.2)
         say(f"{self.label} had its turn")
 
-    def finish(self, measure: list[str]) -> None:
-        """Wait until what was trained is written, export it and measure it."""
+    def finish(self) -> bool:
+        """Wait until what was trained is written, and export it; whether there is something to measure."""
         codes = [self.process.wait()]
-        if self.command[0] == "train":
-            run, kept = str(RUNS / self.label), str(RUNS / "kept" / f"{self.label}.safetensors")
-            export = [*CATNF, "export", run, "-o", kept, "--shard-mb", "15"]
-            evaluate = [*CATNF, "evaluate", kept, *measure, "--results", str(RUNS / "results" / self.label)]
-            with (RUNS / f"log-{self.label}.txt").open("a") as log:
-                for step in [export] if self.label.startswith("try") else [export, evaluate]:
-                    codes.append(subprocess.call(step, stdout=log, stderr=subprocess.STDOUT))
+        trained = self.command[0] == "train"
+        if trained and not any(codes):
+            codes.append(self._call("export", str(RUNS / self.label), "-o", self._kept, "--shard-mb", "15"))
         say(f"{self.label} is done, exit codes {codes}")
+        return trained and not any(codes)
+
+    def measure(self, options: list[str]) -> None:
+        """Measure what was trained."""
+        if not self.label.startswith("try"):
+            results = str(RUNS / "results" / self.label)
+            code = self._call("evaluate", self._kept, *options, "--results", results)
+            say(f"{self.label} is measured, exit code {code}")
+
+    @property
+    def _kept(self) -> str:
+        return str(RUNS / "kept" / f"{self.label}.safetensors")
+
+    def _call(self, *command: str) -> int:
+        with (RUNS / f"log-{self.label}.txt").open("a") as log:
+            return subprocess.call([*CATNF, *command], stdout=log, stderr=subprocess.STDOUT)
 
 
 def read_plan(path: Path) -> list[str]:
-    return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    labels = [line.split()[0] for line in lines]
+    if len(set(labels)) < len(labels):
+        sys.exit(f"{path} has a label twice; give every line its own.")
+    return lines
 
 
 def main() -> None:
@@ -107,7 +124,7 @@ def main() -> None:
     for folder in ("turns", "kept", "results"):
         (RUNS / folder).mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str((RUNS / "compiled").absolute()))
-    measure, ready, started = shlex.split(options.measure), deque[Turn](), 0
+    ready, done, started = deque[Turn](), list[tuple[Turn, Future[bool]]](), 0
     with ThreadPoolExecutor(max_workers=32) as later:
         while True:
             for line in read_plan(options.plan)[started : started + options.ahead + 1 - len(ready)]:
@@ -117,7 +134,9 @@ def main() -> None:
                 break
             turn = ready.popleft()
             turn.give()
-            later.submit(turn.finish, measure)
+            done.append((turn, later.submit(turn.finish)))
+        for turn in [turn for turn, finished in done if finished.result()]:
+            later.submit(turn.measure, shlex.split(options.measure))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def train(run: Run, story: Path, kind: str, folder: str, *more: str) -> object:
 def test_from_a_file_to_texts(kind: str, run_catnf: Run, story: Path) -> None:
     outcome = train(run_catnf, story, kind, "runs")
     assert outcome.code == 0, outcome.err
-    story.with_name("story-characters.npz").unlink()  # a trained model of characters writes without it
+    story.with_name("story.txt-characters.npz").unlink()  # a trained model of characters writes without it
     at_once = kind in ("parallel", "lanes")
     prompt = [] if at_once else ["--prompt", "the c"]
     drawn = run_catnf("sample", "runs", "-n", 3, *prompt, "--length", 12, "--seed", 1, "--json")
@@ -165,7 +165,7 @@ def test_prepared_words(run_catnf: Run, story: Path) -> None:
     outcome = run_catnf("data", "text", story, "--level", "words", "--size", 6, "--json")
     told = json.loads(outcome.out)
     assert told["categories"] == 6
-    assert told["path"].endswith("story-words.npz")
+    assert told["path"].endswith("story.txt-words.npz")
     assert sum(told["unknown"]["train"].values()) > 0
     shown = run_catnf("data", "text", story, "--level", "words", "--size", 6)
     assert "unknown" in shown.err
@@ -180,6 +180,55 @@ def test_prompts_tell_what_is_unknown(run_catnf: Run, story: Path) -> None:
     outcome = run_catnf("sample", "runs", "-n", 2, "--length", 50, "-o", "out.txt")
     assert outcome.code == 0
     assert len(Path("out.txt").read_text().splitlines()) == 2, "newlines are written as \\n"
+
+
+def test_an_alphabet_of_any_characters(run_catnf: Run, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.md"
+    odd.write_text("😀 🙂 \x85\u2028\t\"quoted\\ 'like: #this' \x7f\n" * 80, encoding="utf-8")
+    assert train(run_catnf, odd, "lstm", "runs", "training.steps=2").code == 0
+    again = train(run_catnf, odd, "lstm", "runs", "training.steps=2")
+    assert again.code == 0, again.err
+    task = load("runs").task
+    assert task.categories == len(set(odd.read_text(encoding="utf-8"))) + 1
+
+
+def test_settings_of_sentences_learn_a_text_too(run_catnf: Run, story: Path) -> None:
+    outcome = run_catnf(
+        *("train", "text/ptb/lstm", "--text", story, "-o", "runs", "--quiet"),
+        *options("lstm", "model.feed_forward=0", "training.validate_every=0"),
+    )
+    assert outcome.code == 0, outcome.err
+
+
+def test_words_of_prompts_are_taken_in_lower_case(run_catnf: Run, story: Path) -> None:
+    arguments = (
+        "train",
+        "text/text8-words/lstm",
+        "--text",
+        story,
+        "--level",
+        "words",
+        "-o",
+        "runs",
+        "--quiet",
+    )
+    assert run_catnf(*arguments, *options("lstm", "training.validate_every=0")).code == 0
+    outcome = run_catnf("sample", "runs", "-n", 1, "--prompt", "The cat", "--length", 4)
+    assert outcome.out.startswith("the cat"), outcome.err
+    assert "Taken in lower case: 'The' (1)." in outcome.err
+    assert "The prompt ' ' has no words" in run_catnf("sample", "runs", "--prompt", " ").err
+
+
+def test_a_prompt_becomes_a_sentence_of_any_length() -> None:
+    """The bundled model knows how long sentences are, so a prompt does not make them as long as can be."""
+    texts = sample_texts(12, "text/ptb/lexicon-small", prompt="the company said ", seed=1)
+    assert all(text.startswith("the company said ") for text in texts)
+    assert len({len(text) for text in texts}) > 6
+    assert sum(len(text) for text in texts) < 12 * 220
+    with pytest.raises(
+        InputError, match="The prompt has 300 symbols, but this model knows texts of up to 288"
+    ):
+        sample_texts(1, "text/ptb/lexicon-small", prompt="a " * 150)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,8 @@ from torch import Tensor
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, load
+from catnf.models.text_flow import TextModel, draw_lengths
+from catnf.seeds import seeded_generator
 from catnf.tasks.text import Text
 
 DEFAULT_MODEL = "text/text8/mixture"
@@ -67,6 +69,10 @@ def write_texts(fitted: FittedModel, options: TextOptions) -> Written:
     if options.prompt is not None:
         coded = task.vocabulary.encode(options.prompt)
         lowered, unknown = coded.lowered, coded.unknown
+        if not len(coded.codes):
+            raise InputError(
+                f"The prompt {options.prompt!r} has no words; give at least one, or leave it out."
+            )
         prompt = torch.from_numpy(coded.codes.astype("int64"))
     ctx = _context(fitted, task, options, prompt)
     drawn = fitted.sample(options.count, options.seed, options.temperature, ctx=ctx)
@@ -100,8 +106,20 @@ def _context(fitted: FittedModel, task: Text, options: TextOptions, prompt: Tens
     if prompt is None and options.length is None:
         return fitted.sample_context(options.count, options.seed)
     known = 0 if prompt is None else len(prompt)
-    length = options.length if options.length is not None else max(task.window, known + 1)
+    repeated = None if prompt is None else prompt.repeat(options.count, 1)
+    if options.length is None and isinstance(fitted.model, TextModel) and fitted.model.lengths is not None:
+        longer = fitted.model.lengths.clone()
+        longer[: known + 1] = 0
+        if not longer.any():
+            raise InputError(
+                f"The prompt has {known} symbols, but this model knows texts of up to {len(longer) - 1}; "
+                "give a shorter prompt, or a length."
+            )
+        drawn = draw_lengths(longer, options.count, seeded_generator(options.seed, fitted.device))
+        return replace(drawn, prompt=repeated)
+    length = options.length
+    if length is None:
+        length = task.window if known < task.window else known + task.window
     if not known < length <= LONGEST:
         raise InputError(f"length is {length}; give one from {known + 1} to {LONGEST}.")
-    repeated = None if prompt is None else prompt.repeat(options.count, 1)
     return SequenceContext(options.count, length, prompt=repeated)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
@@ -172,8 +173,13 @@ def test_both_ways(make: type[nn.Module], perturb: Perturb) -> None:
     assert (changed[1] == 0).all()
     other = values.clone()
     other[1, 5] = 3.0  # padding
-    if make is ParallelTransformer:
-        torch.testing.assert_close(network(other, ctx)[1, :4], out[1, :4])
+    torch.testing.assert_close(network(other, ctx)[1, :4], out[1, :4])
+    longer = network(
+        F.pad(values, (0, 0, 0, 5)), SequenceContext.of(torch.zeros(2, 11), torch.tensor([6, 4]))
+    )
+    torch.testing.assert_close(longer[0, :6], out[0])
+    torch.testing.assert_close(longer[1, :4], out[1, :4])
+    torch.testing.assert_close(network(values[1:, :4], SequenceContext.of(torch.zeros(1, 4)))[0], out[1, :4])
 
 
 def test_channels_see_those_before_them(perturb: Perturb) -> None:

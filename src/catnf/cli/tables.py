@@ -66,11 +66,12 @@ def fit(
         random_state=seed,
     )
     with stopping("Stopped; nothing is written."), _warnings_told(), counting_bar(quiet) as progress:
-        bar = progress.add_task("Fitting", total=None)
+        # It shows once the table was found fit to learn from.
+        bar = progress.add_task("Fitting", total=None, visible=False)
 
         def show(step: int, total: int, bits: float | None) -> None:
             held = "" if bits is None else f", {bits:.3f} bits/column held out"
-            progress.update(bar, completed=step, total=total, description=f"Fitting{held}")
+            progress.update(bar, completed=step, total=total, description=f"Fitting{held}", visible=True)
 
         flow.fit(frame, progress=show)
     _tell_fit(flow, flow.save(output), len(frame), as_json)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+import yaml
 
 from catnf.cli.base import AsJson, check_archive_name, check_source, data, messages
 from catnf.cli.numbers import within
@@ -100,14 +102,22 @@ def own_text(name: str, file: Path | None, level: Level | None, quiet: bool) -> 
         _tell(summary, path, time.monotonic() - started)
     vocabulary = TextData.load(path, names=()).vocabulary
     values = {
-        "name": f"text/{path.stem}",
+        "name": f"text/{file.stem}-{level}",
         "task.source": str(path.resolve()),  # so that the run goes on from any folder
         "task.level": level,
         "task.words": len(vocabulary),
         "task.alphabet": "".join(vocabulary.symbols[1:]) if level == "characters" else "",
+        "task.groups": [],  # which are for sentences
     }
-    # JSON is YAML, in which numbers and colons in names are quoted.
-    return named, [f"{field}={json.dumps(value)}" for field, value in values.items()]
+    return named, [f"{field}={_as_yaml(value)}" for field, value in values.items()]
+
+
+def _as_yaml(value: object) -> str:
+    """A value as YAML on one line, with numbers, colons and emojis in names quoted."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    told: str = yaml.safe_dump(value, default_style='"', width=math.inf)
+    return told.strip()
 
 
 def _prepare(source: str, path: Path, level: Level | None, size: int | None) -> Summary:

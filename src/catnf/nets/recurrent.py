@@ -110,7 +110,7 @@ class CausalLSTM(Causal):
 
 
 class BidirectionalLSTM(Network):
-    """A recurrent network that reads a text in both directions.
+    """A recurrent network that reads a text in both directions, backwards from its own last element.
 
     Args:
         inputs: numbers that describe an element.
@@ -121,7 +121,8 @@ class BidirectionalLSTM(Network):
     def __init__(self, inputs: int, outputs: int, hidden: int = 512) -> None:
         super().__init__()
         self.input = AlignedLinear(inputs, hidden)
-        self.both = lstm(hidden, hidden // 2, 1, bidirectional=True)
+        self.onwards = lstm(hidden, hidden // 2, 1)
+        self.backwards = lstm(hidden, hidden // 2, 1)
         self.output = AlignedLinear(hidden, outputs)
         nn.init.normal_(self.output.weight, std=1e-2)
         nn.init.zeros_(self.output.bias)
@@ -130,14 +131,25 @@ class BidirectionalLSTM(Network):
         """`values: [batch, elements, inputs]` to `[batch, elements, outputs]`."""
         h = F.gelu(self.input(values.to(self.output.weight.dtype)))
         with _quiet():
-            h, _ = self.both(ctx.hide(h))
-        out: Tensor = self.output(h)
+            before, _ = self.onwards(h)
+            after, _ = self.backwards(_reversed(h, ctx))
+        out: Tensor = self.output(torch.cat([before, _reversed(after, ctx)], dim=-1))
         return out
 
 
-def lstm(inputs: int, hidden: int, layers: int, bidirectional: bool = False) -> nn.LSTM:
+def _reversed(h: Tensor, ctx: Context) -> Tensor:
+    """The elements of every text from its last to its first, with the padding still behind them."""
+    if ctx.mask is None:
+        return h.flip(1)
+    place = torch.arange(h.shape[1], device=h.device)
+    last = ctx.mask.sum(1, keepdim=True) - 1
+    mirrored = torch.where(place <= last, last - place, place)
+    return torch.take_along_dim(h, mirrored.unsqueeze(-1), dim=1)
+
+
+def lstm(inputs: int, hidden: int, layers: int) -> nn.LSTM:
     """An LSTM that remembers at first: the biases of its forget gates start at 1."""
-    module = nn.LSTM(inputs, hidden, layers, batch_first=True, bidirectional=bidirectional)
+    module = nn.LSTM(inputs, hidden, layers, batch_first=True)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if name.startswith("bias_ih"):

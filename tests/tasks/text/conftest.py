@@ -28,6 +28,6 @@ def story_file(tmp_path: Path, story: str) -> Path:
 
 @pytest.fixture
 def prepared(story_file: Path) -> Path:
-    path = story_file.with_name("story-characters.npz")
+    path = story_file.with_name("story.txt-characters.npz")
     prepare(str(story_file), path)
     return path

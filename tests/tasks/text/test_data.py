@@ -15,6 +15,7 @@ from catnf.errors import InputError, StorageError
 from catnf.tasks.task import spread
 from catnf.tasks.text import Text, TextTaskConfig
 from catnf.tasks.text.archive import TextData, TextPart
+from catnf.tasks.text.preparation import prepare
 from catnf.tasks.text.tables import padded
 from catnf.tasks.text.vocabulary import PTB
 
@@ -151,6 +152,15 @@ def test_without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert words.vectors() is None
     with pytest.raises(StorageError, match="catnf data text text8"):
         task.batch(1, torch.Generator())
+
+
+def test_data_of_another_text_is_refused(prepared: Path, story_file: Path) -> None:
+    with pytest.raises(StorageError, match=r"other characters than task\.alphabet"):
+        Text(str(prepared), window=32, alphabet="abc").batch(1, torch.Generator())
+    words = story_file.with_name("words.npz")
+    prepare(str(story_file), words, "words", 8)
+    with pytest.raises(StorageError, match=r"has 8 words, but task\.words is 10; set task\.words=8"):
+        Text(str(words), "words", window=32, words=10).batch(1, torch.Generator())
 
 
 def test_bad_input(windows: Text, prepared: Path) -> None:

@@ -16,7 +16,14 @@ from catnf.tasks.download import PublicFile
 from catnf.tasks.text import sources
 from catnf.tasks.text.archive import TextData
 from catnf.tasks.text.preparation import VECTORS, prepare, word_vectors
-from catnf.tasks.text.sources import FILES, FINGERPRINTS, Known, dataset_path, read_text_file
+from catnf.tasks.text.sources import (
+    FILES,
+    FINGERPRINTS,
+    Known,
+    dataset_path,
+    prepared_beside,
+    read_text_file,
+)
 from catnf.tasks.text.vocabulary import PTB, TEXT8, Vocabulary
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -90,6 +97,13 @@ def test_missing_data_name_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path
         dataset_path("text8", "characters")
     with pytest.raises(StorageError, match=r"catnf data text mine\.txt --level words"):
         dataset_path("mine.txt", "words")
+    with pytest.raises(StorageError, match=r"catnf data text FILE --level words -o mine\.npz"):
+        dataset_path("mine.npz", "words")
+
+
+def test_texts_of_similar_names_are_prepared_apart() -> None:
+    names = ["notes.txt", "notes.md", "notes", "notes.2023.txt", "notes.2024.txt"]
+    assert len({prepared_beside(Path(name), "words") for name in names}) == len(names)
 
 
 def test_published_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -56,6 +56,16 @@ def test_words_in_the_order_of_their_frequency() -> None:
     assert coded.codes.tolist() == [1, 0, 2, 3, 0, 0]
     assert coded.unknown == {"e": 2, "f": 1}
     assert vocabulary.decode(coded.codes.tolist()) == "a <unk>\nb <unk> <unk>"
+    coded = vocabulary.encode("A E b")
+    assert coded.codes.tolist() == [1, 0, 3]
+    assert coded.lowered == {"A": 1}
+    assert coded.unknown == {"E": 1}
+
+
+@pytest.mark.parametrize("text", ["\n", "a\n\n\nb\n", "\n\na b", "b a\n"])
+def test_ends_of_lines_there_and_back(text: str) -> None:
+    words = most_frequent_words("a b\n", 4)
+    assert words.decode(words.encode(text).codes.tolist()) == text
 
 
 def test_characters_of_a_text() -> None:

@@ -225,20 +225,28 @@ class Text(Task):
     @property
     def _header(self) -> TextData:
         """What a file tells besides its texts."""
-        if "" not in self._kept:
-            data = TextData.load(dataset_path(self.source, self.level), names=())
+        return self._data("")
+
+    def _part(self, split: str) -> TextPart:
+        return self._data(split).splits[split]
+
+    def _data(self, split: str) -> TextData:
+        """What a file tells, with the text of a split, or of none; an error where its symbols are others."""
+        if split not in self._kept:
+            path = dataset_path(self.source, self.level)
+            data = TextData.load(path, names=[split] if split else ())
             if self.level == "words" and len(data.vocabulary) != self.words:
                 raise StorageError(
                     f"The prepared text has {len(data.vocabulary)} words, but task.words is {self.words}; "
                     f"set task.words={len(data.vocabulary)}."
                 )
-            self._kept[""] = data
-        return self._kept[""]
-
-    def _part(self, split: str) -> TextPart:
-        if split not in self._kept:
-            self._kept[split] = TextData.load(dataset_path(self.source, self.level), names=[split])
-        return self._kept[split].splits[split]
+            if self.alphabet and data.vocabulary != character_vocabulary(self.alphabet):
+                raise StorageError(
+                    f"{path} has other characters than task.alphabet, so it was made of another text; "
+                    "make it anew with catnf data text FILE."
+                )
+            self._kept[split] = data
+        return self._kept[split]
 
     def _table(self, split: str, device: torch.device) -> Tables:
         if (split, device) not in self._tables:

@@ -156,19 +156,18 @@ def relative_path(name: str) -> str:
 
 
 def prepared_beside(path: Path, level: Level) -> Path:
-    """Where the prepared text of a user's file lies."""
-    return path.with_name(f"{path.name.split('.')[0]}-{level}.npz")
+    """Where the prepared text of a user's file lies; files differ in any part of their names."""
+    return path.with_name(f"{path.name}-{level}.npz")
 
 
 def dataset_path(source: str, level: Level) -> Path:
     """The file of a prepared text, or `StorageError` with the command that makes it."""
     if source not in NAMES:
         own = Path(source)
-        path = own if own.suffix == ".npz" else prepared_beside(own, level)
+        prepared = own.suffix == ".npz"
+        path = own if prepared else prepared_beside(own, level)
         if not path.exists():
-            raise StorageError(
-                f"There is no prepared text {path}; make it with "
-                f"catnf data text {own.name if path is own else own} --level {level}."
-            )
+            made_of = f"FILE --level {level} -o {path}" if prepared else f"{own} --level {level}"
+            raise StorageError(f"There is no prepared text {path}; make it with catnf data text {made_of}.")
         return path
     return need_data(relative_path(source), f"catnf data text {source}")

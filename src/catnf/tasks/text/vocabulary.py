@@ -80,8 +80,13 @@ class Vocabulary:
         """
         if self.level == "characters":
             return "".join(self.symbols[code] for code in codes)
-        words = " ".join(self.symbols[code] for code in codes)
-        return words.replace(f" {END_OF_LINE} ", "\n").replace(f" {END_OF_LINE}", "\n")
+        lines: list[list[str]] = [[]]
+        for code in codes:
+            if self.symbols[code] == END_OF_LINE:
+                lines.append([])
+            else:
+                lines[-1].append(self.symbols[code])
+        return "\n".join(" ".join(words) for words in lines)
 
     @cached_property
     def _words(self) -> dict[str, int]:
@@ -94,12 +99,14 @@ class Vocabulary:
         return {symbol: chr(_PRIVATE + number) for number, symbol in enumerate(several)}
 
     def _encode_words(self, text: str) -> Coded:
-        known, unknown, parts = self._words, Counter[str](), []
+        known, lowered, unknown, parts = self._words, Counter[str](), Counter[str](), []
         for words in words_of(text):
-            parts.append(np.array([known.get(word, -1) for word in words], dtype=np.int32))
-            unknown.update(words[place] for place in np.flatnonzero(parts[-1] < 0).tolist())
-        codes = np.concatenate([np.zeros(0, np.int32), *parts])
-        return Coded(self._small(np.where(codes < 0, self.unknown, codes)), Counter(), unknown)
+            codes = np.array([known.get(word, -1) for word in words], dtype=np.int32)
+            for place in np.flatnonzero(codes < 0).tolist():
+                codes[place] = known.get(words[place].lower(), self.unknown)
+                (unknown if codes[place] == self.unknown else lowered)[words[place]] += 1
+            parts.append(codes)
+        return Coded(self._small(np.concatenate([np.zeros(0, np.int32), *parts])), lowered, unknown)
 
     def _encode_characters(self, text: str) -> Coded:
         for symbol, private in self._long.items():
