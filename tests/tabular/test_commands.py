@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ pd = pytest.importorskip("pandas", reason="needs the extra table")
 pytest.importorskip("sklearn", reason="needs the extra table")
 
 from catnf.tabular import CategoricalFlow  # noqa: E402
+from catnf.tabular.frames import read_table  # noqa: E402
+from catnf.tabular.report import make_report  # noqa: E402
 
 Run = Callable[..., Any]
 
@@ -117,6 +120,7 @@ def test_report(run_catnf: Run, model: Path, tmp_path: Path) -> None:
         (b"a;b\n1;2\n3;4\n", "several with ';' between them; save it with ','"),
         ("a,b\né,ü\n".encode("latin-1"), "not UTF-8"),
         (b"a,b\n1,2\n1,2,3,4\n", "cannot be read as a table"),
+        (b"a,b\n1,x,5\n2,y,6\n", "more cells than its header"),
     ],
 )
 def test_files_that_cannot_be_fitted(run_catnf: Run, tmp_path: Path, content: bytes, told: str) -> None:
@@ -126,6 +130,31 @@ def test_files_that_cannot_be_fitted(run_catnf: Run, tmp_path: Path, content: by
     assert told in done.err
     assert "Traceback" not in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+def test_cut_off_files_and_odd_ends_of_lines(run_catnf: Run, tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).random((20_000, 2))
+    whole = gzip.compress(pd.DataFrame(numbers, columns=["a", "b"]).to_csv(index=False).encode())
+    (tmp_path / "data.csv.gz").write_bytes(whole[: len(whole) // 2])
+    done = run_catnf("fit", "data.csv.gz", "-o", "model", "--steps", 1, "--quiet")
+    assert done.code == 2
+    assert "cut off or damaged" in done.err
+    (tmp_path / "data.csv").write_bytes(b"a,b\n1,x,\n2,y,\n")
+    read = read_table(tmp_path / "data.csv")
+    assert read["a"].tolist() == [1, 2]
+    assert read["b"].tolist() == ["x", "y"]
+
+
+def test_reports_compare_equal_numbers_of_any_dtype(tmp_path: Path) -> None:
+    """A gap makes numbers with a point of whole ones."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"kids": random.integers(0, 4, 300), "kind": random.choice(["a", "b"], 300)})
+    gappy = table.astype({"kids": float}).mask(random.random((300, 2)) < 0.02)
+    flow = CategoricalFlow(random_state=0, max_steps=60).fit(gappy)
+    report, _, _ = make_report(flow, table, target="kids")
+    assert report.shapes["kids"] > 0.8
+    assert report.pairs["kids", "kind"] > 0.7
+    assert report.detection < 0.8
 
 
 def test_refusals(run_catnf: Run, model: Path, tmp_path: Path) -> None:

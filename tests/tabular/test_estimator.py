@@ -98,6 +98,8 @@ def test_given_values_and_ranges(flow: CategoricalFlow) -> None:
     assert set(flow.sample(10, given={"count": 30})["count"]) == {30}
     assert set(flow.sample(50, given={"count": (29.5, 31.9)})["count"]) <= {30, 31}
     assert flow.sample(50, given={"count": (30, 1000)})["count"].between(30, 1000).all()
+    assert flow.sample(50, given={"count": [np.int64(30), np.inf]})["count"].ge(30).all()
+    assert flow.sample(50, given={"size": (-np.inf, 2.5)})["size"].le(2.5).all()
     with pytest.warns(UserWarning, match="effective rows"):
         flow.sample(250, given={"count": (48, 60), "grade": 1, "color": "blue"})
 
@@ -113,6 +115,9 @@ def test_given_values_and_ranges(flow: CategoricalFlow) -> None:
         ({"count": 900}, "none of these is 900;"),
         ({"count": (25.2, 25.8)}, "none of these is 25.2 to 25.8"),
         ({"size": (1e6, 2e6)}, r"'size' held from .* is 1e\+06 to 2e\+06"),
+        ({"size": (float("nan"), 2.0)}, "give \\(low, high\\)"),
+        ({"size": ("1", "2")}, "give \\(low, high\\)"),
+        ({"color": ("red", "blue")}, "'color' has no range of numbers"),
     ],
 )
 def test_what_cannot_be_given_is_refused(flow: CategoricalFlow, given: dict[str, Any], told: str) -> None:
@@ -194,6 +199,63 @@ def test_rare_values_share_a_category_and_come_back() -> None:
     assert set(flow.sample(2000)["name"]) >= set("abcdef")
 
 
+def test_a_given_rare_value_is_the_one_that_comes_back() -> None:
+    table = pd.DataFrame({"name": ["a"] * 50 + list("bcdefghijk"), "on": [True, False] * 30})
+    flow = CategoricalFlow(rare=3, random_state=0, max_steps=5).fit(table)
+    drawn = flow.sample(8, given={"name": "c"})
+    assert drawn["name"].tolist() == ["c"] * 8
+    assert drawn["name"].dtype == table["name"].dtype
+
+
+def test_ranges_hold_the_most_frequent_numbers_too() -> None:
+    """Numbers of many rows are categories of their own, which a range includes like any other number."""
+    random = np.random.default_rng(0)
+    hours = np.where(random.random(400) < 0.5, 40, random.integers(1, 99, 400))
+    gain = np.where(random.random(400) < 0.5, 0, random.integers(100, 200, 400))
+    flow = CategoricalFlow(random_state=0, max_steps=100).fit(pd.DataFrame({"hours": hours, "gain": gain}))
+    free = flow.sample(2000)["hours"]
+    drawn = flow.sample(1000, given={"hours": (20, 60)})["hours"]
+    assert drawn.between(20, 60).all()
+    assert (drawn == 40).mean() == pytest.approx((free[free.between(20, 60)] == 40).mean(), abs=0.08)
+    assert set(flow.sample(50, given={"gain": (-5, 50)})["gain"]) == {0}
+    with pytest.raises(InputError, match=r"'gain' held whole numbers from 0 to .* is 20 to 50"):
+        flow.sample(1, given={"gain": (20, 50)})
+
+
+def test_whole_numbers_are_filled_as_they_are_distributed() -> None:
+    """Nothing tells a gap's value, so that they have the distribution of the column, every number of it."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"age": random.integers(20, 60, 3000), "on": random.random(3000) < 0.5})
+    flow = CategoricalFlow(random_state=0, max_steps=150, missing="impute").fit(table)
+    gappy = table.head(1500).astype({"age": "Int64"})
+    gappy["age"] = pd.NA
+    filled = flow.impute(gappy)["age"].to_numpy(dtype=np.float64)
+    drawn = flow.sample(3000)["age"].to_numpy(dtype=np.float64)
+    assert filled.mean() == pytest.approx(drawn.mean(), abs=1.0)
+    assert len(np.unique(filled)) == 40
+    frequent = np.where(random.random(3000) < 0.3, 7, random.choice([3, 4, 5, 6, 8, 9, *range(50, 90)], 3000))
+    flow = CategoricalFlow(random_state=0, max_steps=150, missing="impute").fit(table.assign(age=frequent))
+    share = (flow.impute(gappy)["age"] == 7).mean()
+    assert share == pytest.approx((flow.sample(3000)["age"] == 7).mean(), abs=0.06)
+
+
+def test_columns_that_are_all_gaps_are_filled(table: Any) -> None:
+    flow = CategoricalFlow(random_state=0, max_steps=5, missing="impute").fit(table)
+    gone = table.head(6).assign(
+        shape=np.nan, color=pd.Categorical([None] * 6, categories=["blue"], ordered=True), count=np.nan
+    )
+    filled = flow.impute(gone)
+    assert not filled.isna().any().any()
+    assert filled["color"].dtype == table["color"].dtype
+
+
+def test_gaps_are_not_what_an_unseen_value_is_taken_for() -> None:
+    table = pd.DataFrame({"name": [None] * 90 + ["a"] * 6 + ["b"] * 4, "on": [True, False] * 50})
+    code = CategoricalFlow(random_state=0, max_steps=1).fit(table).table_.code
+    rows = code.encode(pd.DataFrame({"name": ["zzz", "b", None], "on": [True] * 3}))
+    assert rows.x[0, 0] == rows.x[1, 0] != rows.x[2, 0]
+
+
 def test_gaps_of_samples_are_filled_where_asked(table: Any) -> None:
     filled = CategoricalFlow(missing="impute", random_state=0, max_steps=5).fit(table)
     assert not filled.sample(100).isna().any().any()
@@ -225,6 +287,10 @@ def test_constant_and_empty_columns_are_kept_as_they_are() -> None:
         warnings.simplefilter("ignore")
         lone = CategoricalFlow().fit(table[["same"]])
     assert lone.score(table[["same"]]) == 0.0
+    with pytest.raises(InputError, match="no column 'nope'"):
+        lone.sample(3, given={"nope": 1})
+    with pytest.raises(InputError, match="never held 'y'"):
+        lone.sample(3, given={"same": "y"})
     assert len(lone.sample(3)) == 3
 
 

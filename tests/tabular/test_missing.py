@@ -84,6 +84,16 @@ def test_gaps_never_seen_in_fitting_cost_nothing() -> None:
     assert flow.score(gappy) > other.score(gappy) + 3
 
 
+def test_independent_columns_are_of_the_known_cells_too() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({name: random.choice(["u", "v"], 600) for name in "ab"})
+    table = table.mask(random.random(table.shape) < 0.4)
+    flow = CategoricalFlow(missing="impute", random_state=0, max_steps=60).fit(table)
+    report, _, _ = make_report(flow, table)
+    assert report.bits_independent == pytest.approx(0.6, abs=0.05)
+    assert report.bits == pytest.approx(report.bits_independent, abs=0.05)
+
+
 def test_saved_and_reported(flow: CategoricalFlow, table: Any, tmp_path: Path) -> None:
     flow.save(tmp_path / "model")
     again = CategoricalFlow.load(tmp_path / "model")

@@ -157,7 +157,8 @@ class TableCode:
             unseen[:, index] = new
             # Taken for the rarest category of its column, or no number, and less likely than any row seen.
             extra += cells.log_share - new * math.log(self.rows + 1)
-            codes = np.where(new, max(column.size - 1, 0), np.maximum(cells.codes, 0)).astype(np.int64)
+            rarest = max(column.size - 1 - column.missing, 0)
+            codes = np.where(new, rarest, np.maximum(cells.codes, 0)).astype(np.int64)
             if column.numeric:
                 at = numeric.index(column)
                 numbers[:, at], present[:, at] = cells.values, cells.present

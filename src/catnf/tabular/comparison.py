@@ -64,9 +64,7 @@ def prediction_f1(
     metrics = needed("sklearn.metrics")
     names = [name for name in kinds if name != target]
     x_test, *x_trains = tree_features([test, *trains], kinds, names)
-    y_test, *y_trains = (
-        frame[target].astype(object).fillna("?").astype(str).to_numpy() for frame in (test, *trains)
-    )
+    y_test, *y_trains = (as_text(frame[target]).to_numpy() for frame in (test, *trains))
     scores = []
     for x, y in zip(x_trains, y_trains, strict=True):
         if len(np.unique(y)) == 1:
@@ -77,6 +75,19 @@ def prediction_f1(
     return scores
 
 
+def as_text(series: Any) -> Any:
+    """Categories as text, `?` for gaps; equal numbers are alike, whole ones of any dtype too."""
+    pandas = needed("pandas")
+    values = zip(series.astype(object), series.isna(), strict=True)
+    text = ["?" if gap else _told(value) for value, gap in values]
+    return pandas.Series(text, index=series.index, dtype=object)
+
+
+def _told(value: Any) -> str:
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value) if is_whole else value)
+
+
 def is_number(kind: str) -> bool:
     """Whether a kind of column holds numbers."""
     return kind in ("integer", "continuous")
@@ -84,9 +95,7 @@ def is_number(kind: str) -> bool:
 
 def _shape(real: Any, synthetic: Any, kind: str) -> float:
     if not is_number(kind):
-        a, b = (
-            series.astype(object).fillna("?").value_counts(normalize=True) for series in (real, synthetic)
-        )
+        a, b = (as_text(series).value_counts(normalize=True) for series in (real, synthetic))
         return 1.0 - 0.5 * float(a.subtract(b, fill_value=0.0).abs().sum())
     left, right = (np.sort(series.dropna().to_numpy(dtype=np.float64)) for series in (real, synthetic))
     if not len(left) or not len(right):
@@ -108,7 +117,7 @@ def _bins(real: Any, synthetic: Any, kind: str) -> tuple[NDArray[np.int64], NDAr
             codes = np.searchsorted(edges, numbers, side="right")
             out.append(np.where(np.isnan(numbers), _BINS, codes).astype(np.int64))
         return out[0], out[1]
-    plain = [series.astype(object).fillna("?").astype(str) for series in (real, synthetic)]
+    plain = [as_text(series) for series in (real, synthetic)]
     frequent = plain[0].value_counts().index[: _MOST_BINS - 1]
     found = [frequent.get_indexer(series) for series in plain]
     return found[0].astype(np.int64) % _MOST_BINS, found[1].astype(np.int64) % _MOST_BINS
@@ -132,8 +141,8 @@ def tree_features(frames: list[Any], kinds: Mapping[str, str], names: list[str])
         if is_number(kinds[name]):
             values = [frame[name].to_numpy(dtype=np.float64, na_value=np.nan) for frame in frames]
         else:
-            whole = pandas.concat([frame[name].astype(object) for frame in frames])
-            codes = pandas.factorize(whole.astype(str).where(~whole.isna()))[0].astype(np.float64)
+            whole = pandas.concat([as_text(frame[name]).where(~frame[name].isna()) for frame in frames])
+            codes = pandas.factorize(whole)[0].astype(np.float64)
             codes[codes < 0] = np.nan
             ends = np.cumsum([len(frame) for frame in frames])[:-1]
             values = np.split(codes, ends)

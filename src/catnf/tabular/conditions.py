@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from catnf.configuration import nearest
 from catnf.errors import InputError
 from catnf.models.model import draw_categories
 from catnf.models.table_flow import TableFlow
 from catnf.tabular.coding import TableCode
-from catnf.tabular.frames import needed
-from catnf.tabular.schema import Column, encode_column
+from catnf.tabular.given import Condition
 
 _AT_ONCE = 1 << 15  # elements that are drawn at once
 _TRIED_EACH = 40  # candidates for every row asked for, within the limits below
@@ -41,7 +38,7 @@ def draw_rows(
 
 
 def draw_given(
-    model: TableFlow, code: TableCode, count: int, given: Mapping[str, Any], generator: torch.Generator
+    model: TableFlow, code: TableCode, count: int, wanted: Sequence[Condition], generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Draw rows given the values of some columns.
 
@@ -49,7 +46,6 @@ def draw_given(
     whose numbers are outside a range weigh nothing, and the others are resampled by their weights. The number
     of candidates is limited; a small effective sample is a warning.
     """
-    wanted = {name: _condition(code, name, value) for name, value in given.items()}
     size, tried = min(rows_at_once(code), max(1024, 4 * count)), 0
     most = min(max(_TRIED_EACH * count, _LEAST_TRIED), max(_MOST_TRIED, count))
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -61,7 +57,7 @@ def draw_given(
         tried += size
         weights = torch.cat([part[2] for part in parts]).double().exp()
         effective = float(weights.sum() ** 2 / weights.square().sum()) if len(weights) else 0.0
-    named = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    named = ", ".join(f"{condition.column.name}={condition.value!r}" for condition in wanted)
     if effective < 1.0:
         raise InputError(f"None of {tried:,} candidates fits {named}; ask for something less rare.")
     if effective < count:
@@ -77,77 +73,34 @@ def draw_given(
     return torch.cat([part[0] for part in parts])[chosen], torch.cat([part[1] for part in parts])[chosen]
 
 
-Condition = tuple[Column, int, tuple[float, float] | None]
-"""A column, its code, and the range that its numbers must lie in, centred and scaled."""
-
-
-def _condition(code: TableCode, name: str, value: Any) -> Condition:
-    pandas = needed("pandas")
-    names = {column.name: column for column in code.columns}
-    if name not in names:
-        raise InputError(f"There is no column {name!r}.{nearest(name, names)}")
-    column = names[name]
-    if column.numeric and isinstance(value, tuple):
-        if len(value) != 2 or not all(isinstance(end, int | float) for end in value) or value[0] > value[1]:
-            raise InputError(f"The range of {name!r} is {value!r}; give (low, high) with low up to high.")
-        return column, 0, _scaled_range(column, value)
-    cells = encode_column(column, pandas.Series([value], dtype=object))
-    found = int(cells.codes[0])
-    if column.numeric and found == 0:
-        if column.kind == "continuous":
-            raise InputError(
-                f"{name!r} is continuous, so no row has exactly {value!r}; give a range (low, high)."
-            )
-        return column, 0, _scaled_range(column, (float(value), float(value)))
-    if found < 0:
-        raise InputError(f"Column {name!r} never held {value!r} in fitting; give a value it has.")
-    return column, found, None
-
-
-def _scaled_range(column: Column, ends: tuple[float, float]) -> tuple[float, float]:
-    """Where drawn numbers, centred and scaled, must lie to be within `ends`.
-
-    Numbers are cut off at those seen in fitting, so a range beyond these holds none.
-    """
-    low, high = ends
-    if column.kind == "integer":
-        low, high = math.ceil(low), math.floor(high)
-    if low > high or low > column.high or high < column.low:
-        kind = "whole numbers " if column.kind == "integer" else ""
-        asked = f"{ends[0]:g} to {ends[1]:g}" if ends[0] < ends[1] else f"{ends[0]:g}"
-        raise InputError(
-            f"Column {column.name!r} held {kind}from {column.low:g} to {column.high:g} in fitting, and none "
-            f"of these is {asked}; give a range that has some."
-        )
-    # Whole numbers are drawn within a unit.
-    high += 1.0 if column.kind == "integer" else 0.0
-    return (low - column.center) / column.scale, (high - column.center) / column.scale
-
-
 def _candidates(
     model: TableFlow,
     code: TableCode,
     size: int,
-    wanted: Mapping[str, Condition],
+    wanted: Sequence[Condition],
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor, Tensor]:
     log_weight = torch.zeros(size)
     x = torch.zeros(size, 0, dtype=torch.int64)
     if code.sizes:
         given = torch.full((len(code.sizes),), -1)
-        for column, found, _ in wanted.values():
-            digits = code.split(column, np.array([found]))
-            for place, digit in zip(code.places(column.name), digits, strict=True):
-                given[place] = int(digit[0])
+        for condition in wanted:
+            if len(condition.codes) == 1:
+                digits = code.split(condition.column, np.array(condition.codes))
+                for place, digit in zip(code.places(condition.column.name), digits, strict=True):
+                    given[place] = int(digit[0])
         x, log_weight = model.draw_given(size, given, generator)
     alive = (log_weight > -30.0).nonzero().squeeze(1)  # numbers cost as much as categories
     numbers = torch.zeros(size, len(code.numeric))
     if len(alive):
         numbers[alive] = _draw_numbers(model, code, x[alive], generator)
-    for column, _, ends in wanted.values():
-        if ends is not None:
-            own = numbers[:, code.numeric.index(column)]
-            outside = (own < ends[0]) | (own > ends[1])
+    for condition in wanted:
+        if condition.column.numeric:
+            codes = torch.from_numpy(code.join(condition.column, x.numpy()))
+            outside = ~torch.isin(codes, torch.tensor(condition.codes))
+            if condition.ends is not None:
+                own = numbers[:, code.numeric.index(condition.column)]
+                outside |= (codes == 0) & ((own < condition.ends[0]) | (own > condition.ends[1]))
             log_weight = log_weight.masked_fill(outside, -math.inf)
     return x, numbers, log_weight
 

@@ -20,6 +20,7 @@ from catnf.tabular.conditions import draw_given, draw_rows, rows_at_once
 from catnf.tabular.filling import fill_gaps
 from catnf.tabular.fitting import fit_rows, sizes_for
 from catnf.tabular.frames import from_pandas, needed, polars_dtypes, to_pandas
+from catnf.tabular.given import conditions
 from catnf.tabular.schema import Column, learn_column
 from catnf.tabular.stored import FittedTable, load_table, save_table
 
@@ -182,15 +183,19 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         fitted = self._fitted()
         if n_samples < 1:
             raise InputError(f"The number of samples is {n_samples}; give at least 1.")
+        wanted = conditions(fitted.code, given or {})
         seed = self._seed() if random_state is None else random_state
         generator, random = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
         if fitted.model is None:
             x, numbers = torch.zeros(n_samples, 0, dtype=torch.int64), torch.zeros(n_samples, 0)
-        elif given:
-            x, numbers = draw_given(fitted.model, fitted.code, n_samples, given, generator)
+        elif wanted:
+            x, numbers = draw_given(fitted.model, fitted.code, n_samples, wanted, generator)
         else:
             x, numbers = draw_rows(fitted.model, fitted.code, n_samples, generator)
         frame = fitted.code.decode(x, numbers, random)
+        for condition in wanted:
+            if condition.pooled:  # of the values that share a category the one that was given
+                frame[condition.column.name] = condition.cells(n_samples)
         return from_pandas(frame, fitted.library, fitted.dtypes)
 
     def impute(self, X: Any, random_state: int | None = None) -> Any:
@@ -209,6 +214,8 @@ class CategoricalFlow(_base.DensityMixin, _base.BaseEstimator):  # type: ignore[
         frame, library = to_pandas(X, self._names())
         scores = self.score_samples(X)
         order = np.argsort(scores, kind="stable")[:top]
+        if "log_likelihood" in frame.columns:
+            raise InputError("The table has a column log_likelihood of its own; give it another name.")
         found = frame.iloc[order].assign(log_likelihood=scores[order])
         return from_pandas(found, "pandas" if library == "numpy" else library, polars_dtypes(X))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from catnf.models.model import draw_categories
 from catnf.models.table_flow import TableFlow
 from catnf.tabular.coding import Rows, TableCode
 from catnf.tabular.conditions import draw_rows, rows_at_once
+from catnf.tabular.frames import needed
 from catnf.tabular.schema import Column
 
 _SWEEPS = 4  # over the gaps of a row
@@ -46,6 +48,9 @@ def fill_gaps(
     x, numbers = torch.zeros(len(part), 0, dtype=torch.int64), torch.zeros(len(part), 0)
     if model is not None:
         x, numbers = impute_rows(model, code, code.encode(part), gaps[where], draws, generator)
+    for at, column in enumerate(code.numeric):
+        if column.kind == "integer":  # to the middle of the unit, which rounding does not lead out of
+            numbers[:, at] += 0.5 / column.scale
     filled = code.decode(x, numbers, random)
     out = frame.copy()
     for index, column in enumerate(code.columns):
@@ -53,8 +58,21 @@ def fill_gaps(
         if own.any():
             values = out[column.name].astype(object)
             values.iloc[where[own]] = filled[column.name].astype(object).to_numpy()[own]
-            out[column.name] = values.astype(frame[column.name].dtype)
+            out[column.name] = _as_dtype(values, (frame[column.name].dtype, filled[column.name].dtype))
     return out
+
+
+def _as_dtype(values: Any, dtypes: Sequence[Any]) -> Any:
+    """Values as the first of the dtypes that can hold all of them, or as objects."""
+    pandas = needed("pandas")
+    for dtype in dtypes:
+        if isinstance(dtype, pandas.CategoricalDtype) and not values.dropna().isin(dtype.categories).all():
+            continue
+        try:
+            return values.astype(dtype)
+        except (TypeError, ValueError):
+            continue
+    return values
 
 
 def impute_rows(
@@ -155,26 +173,30 @@ def _proposals(
 def _number_proposals(
     codes: NDArray[np.int64], values: Tensor, column: Column
 ) -> tuple[NDArray[np.int64], Tensor, Tensor]:
-    """Quantiles of the numbers with their local density, and every value that is a category of its own."""
+    """Numbers with the width of what they stand for, and every value that is a category of its own.
+
+    Whole numbers stand for themselves while there are few of them; otherwise each quantile stands for the
+    interval around it, in which the likelihood is about the same.
+    """
     is_number = codes == 0
     # Samples stay within the range seen; far beyond it the outermost quantile would stand for too much.
-    ends = [(end - column.center) / column.scale for end in (column.low, column.high)]
-    own = values[torch.from_numpy(is_number)].double().clamp(*ends).sort().values
+    own = values[torch.from_numpy(is_number)].double().numpy() * column.scale + column.center
+    own = np.clip(own, column.low, column.high)
+    whole = column.kind == "integer"
+    numbers, widths = np.zeros(0), np.zeros(0)
+    if whole and len(np.unique(np.floor(own))) <= 4 * _CANDIDATES:
+        numbers = np.unique(np.floor(own))
+        widths = np.ones(len(numbers))
+    elif len(own):
+        numbers = np.quantile(own, (np.arange(_CANDIDATES) + 0.5) / _CANDIDATES)
+        widths = np.diff(np.quantile(own, np.linspace(0, 1, _CANDIDATES + 1))).clip(min=1e-9)
+        if whole:  # each once, for all the intervals that lie in it
+            numbers, which = np.unique(np.floor(numbers), return_inverse=True)
+            widths = np.bincount(which, weights=widths).clip(min=1.0)
     special = np.unique(codes[~is_number])
-    out_codes, out_values = special, torch.zeros(len(special))
-    log_proposal = torch.zeros(len(special))
-    if len(own):
-        at = (torch.arange(_CANDIDATES) + 0.5) / _CANDIDATES
-        middles = torch.quantile(own, at.double())
-        edges = torch.quantile(own, torch.linspace(0, 1, _CANDIDATES + 1, dtype=torch.float64))
-        widths = (edges[1:] - edges[:-1]).clamp(min=1e-9) * column.scale
-        unit = widths.clamp(min=1.0) if column.kind == "integer" else widths
-        numbers = middles.float()
-        if column.kind == "integer":  # to the beginning of the whole number they lie in
-            whole = torch.floor(middles * column.scale + column.center)
-            numbers = ((whole - column.center) / column.scale).float()
-        out_codes = np.concatenate([out_codes, np.zeros(_CANDIDATES, dtype=np.int64)])
-        out_values = torch.cat([out_values, numbers])
-        # Each quantile stands for the interval around it, in which the likelihood is about the same.
-        log_proposal = torch.cat([log_proposal, -unit.log().float()])
-    return out_codes, out_values, log_proposal
+    scaled = torch.from_numpy((numbers - column.center) / column.scale).float()
+    return (
+        np.concatenate([special, np.zeros(len(numbers), dtype=np.int64)]),
+        torch.cat([torch.zeros(len(special)), scaled]),
+        torch.cat([torch.zeros(len(special)), -torch.from_numpy(np.log(widths)).float()]),
+    )

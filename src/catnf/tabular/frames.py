@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import io
+import lzma
+import warnings
+import zlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +48,7 @@ def to_pandas(table: Any, names: list[str] | None = None) -> tuple[Any, Library]
         frame, library = _from_polars(table, pandas), "polars"
     else:
         frame, library = _from_array(table, names, pandas), "numpy"
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise InputError(f"Column {twice[0]!r} is there twice; give every column a name of its own.")
@@ -52,7 +56,7 @@ def to_pandas(table: Any, names: list[str] | None = None) -> tuple[Any, Library]
         raise InputError("The table has no columns; give at least one.")
     if len(frame) == 0:
         raise InputError("The table has 0 rows; give at least one.")
-    return frame.set_axis([str(name) for name in frame.columns], axis=1), library
+    return frame, library
 
 
 def _from_polars(table: Any, pandas: Any) -> Any:
@@ -121,7 +125,7 @@ def read_table(path: Path) -> Any:
     try:
         if kind == ".parquet":
             needed("pyarrow")
-            return pandas.read_parquet(path)
+            return _whole(pandas.read_parquet(path))
         separator = "\t" if kind == ".tsv" else ","
         first = pandas.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, encoding="utf-8-sig")
         names = [str(name) for name in first.iloc[0]]
@@ -136,9 +140,21 @@ def read_table(path: Path) -> Any:
                 f"{path} has a single column {names[0]!r}, which looks like several with {others[0]!r} "
                 f"between them; save it with {separator!r} between columns."
             )
-        return _whole(pandas.read_csv(path, sep=separator, encoding="utf-8-sig", low_memory=False))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            # Or a row that is longer than the header would make a name of its first cell.
+            frame = pandas.read_csv(
+                path, sep=separator, encoding="utf-8-sig", low_memory=False, index_col=False
+            )
+        return _whole(frame)
     except InputError:
         raise
+    except pandas.errors.ParserWarning as error:
+        raise InputError(
+            f"{path} has rows with more cells than its header; give every column a name."
+        ) from error
+    except (EOFError, lzma.LZMAError, zlib.error) as error:
+        raise StorageError(f"{path} is cut off or damaged; give a whole file.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text; save it as such or give another file.") from error
     except pandas.errors.EmptyDataError as error:
@@ -184,7 +200,7 @@ def check_table_name(path: Path) -> None:
 
 def _kind(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in (".gz", ".xz", ".bz2", ".zst"):
+    if suffixes and suffixes[-1] in (".gz", ".xz", ".bz2"):
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _SUFFIXES:
         raise InputError(f"{path} is of an unknown kind; give a file that ends in .csv, .tsv or .parquet.")

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from catnf.reporting.grid import Grid
 from catnf.reporting.page import Section, document, inline, paragraphs, picture, table
+from catnf.tabular.comparison import as_text
 from catnf.tabular.report import Report
 
 _MOST_COLUMNS = 40  # that are drawn
@@ -82,7 +83,7 @@ def _column(real: Any, synthetic: Any, kind: str, name: str) -> bytes:
     figure = Figure(figsize=(4.0, 2.7), layout="constrained")
     axis = figure.subplots()
     if kind == "categorical":
-        shares = [series.astype(object).fillna("?").astype(str) for series in (real, synthetic)]
+        shares = [as_text(series) for series in (real, synthetic)]
         counts = [series.value_counts(normalize=True) for series in shares]
         labels = list(counts[0].index[:_MOST_BARS])
         places = np.arange(len(labels))

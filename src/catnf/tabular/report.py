@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from catnf.errors import InputError
 from catnf.tabular.comparison import (
+    as_text,
     detection_auc,
     is_number,
     pair_scores,
@@ -104,6 +105,7 @@ def make_report(
         raise InputError(f"The table has {len(frame)} rows; a report needs at least 10.")
     bits = flow.bits_per_column(frame)
     real = frame[list(flow.columns_)].reset_index(drop=True)
+    independent = _independent(real, flow.columns_, flow.missing == "impute")
     if flow.missing == "impute":
         real = to_pandas(flow.impute(real, random_state=seed), list(flow.columns_))[0]
     synthetic, _ = to_pandas(flow.sample(len(real), random_state=seed), list(flow.columns_))
@@ -123,7 +125,7 @@ def make_report(
         distances=distances,
         copies=copies,
         bits=bits,
-        bits_independent=_independent(real, flow.columns_),
+        bits_independent=independent,
         held_out_nats=flow.held_out_log_likelihood_,
     )
     return report, real, synthetic
@@ -185,11 +187,13 @@ def _distances(
     return out
 
 
-def _independent(real: Any, kinds: Mapping[str, str]) -> float | None:
+def _independent(real: Any, kinds: Mapping[str, str], imputes: bool) -> float | None:
+    """Bits of a column if all were independent, of the known cells where gaps are no values."""
     if any(is_number(kind) for kind in kinds.values()):
         return None
     total = 0.0
     for name in kinds:
-        shares = real[name].astype(object).fillna("?").value_counts(normalize=True).to_numpy()
-        total -= float((shares * np.log2(shares)).sum())
+        cells = as_text(real[name].dropna() if imputes else real[name])
+        shares = cells.value_counts(normalize=True).to_numpy()
+        total -= float((shares * np.log2(shares)).sum()) * len(cells) / len(real)
     return total / len(kinds)

@@ -219,10 +219,12 @@ def decode_column(
             cells[codes == 0] = numbers[codes == 0]
         if column.missing:
             cells[codes == column.missing_code] = None
-    return _as_dtype(column, pandas.Series(cells, dtype=object), pandas)
+    return as_column(column, pandas.Series(cells, dtype=object))
 
 
-def _as_dtype(column: Column, series: Any, pandas: Any) -> Any:
+def as_column(column: Column, series: Any) -> Any:
+    """Cells as a series of the column's own dtype, or of one near it that gaps fit into."""
+    pandas = needed("pandas")
     gaps = bool(series.isna().any())
     if column.dtype == "category":
         dtype = pandas.CategoricalDtype(list(column.ordered), ordered=column.is_ordered)
