@@ -46,7 +46,8 @@ def test_metrics_have_names_intervals_and_counts(measured: dict[str, Evaluation]
     assert set(got.intervals) == {"bits_per_variable", "bits_bound", "validity"}
     for name, (low, high) in got.intervals.items():
         assert low <= got.metrics[name] <= high, name
-    assert (got.n["bits_per_variable"], got.n["draws"], got.n["validity"]) == (200, 8, 300)
+    assert (got.n["bits_per_variable"], got.n["validity"]) == (200, 300)
+    assert got.n["draws"] == (8 if kind == "mixture" else 1), "one draw is exact"
     assert got.metrics["optimum"] == pytest.approx(math.log2(24) / 4)
     assert 0.0 <= got.metrics["validity"] <= 1.0
     assert 0.0 <= got.intervals["validity"][0] <= got.intervals["validity"][1] <= 1.0

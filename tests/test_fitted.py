@@ -10,11 +10,12 @@ import torch
 from safetensors.torch import save_file
 
 import catnf
-from catnf.context import GraphContext
+from catnf.context import Context, GraphContext
 from catnf.errors import InputError, StorageError
 from catnf.experiments import load_experiment
 from catnf.fitted import FittedModel, bundled_names, load, save_model
 from catnf.pairs import pair_count
+from catnf.seeds import context_generator, derived_seed, seeded_generator
 from catnf.storage import load_tensors, save_tensors
 from catnf.tasks.coloring import GraphColoring
 from catnf.tasks.molecules import Molecules
@@ -204,6 +205,42 @@ def test_samples_that_cannot_be_drawn(fitted: FittedModel, arguments: dict[str, 
 def test_examples_that_cannot_be_scored(fitted: FittedModel, bad: torch.Tensor) -> None:
     with pytest.raises(InputError):
         fitted.log_prob(bad)
+
+
+def test_arguments_of_the_wrong_kind(fitted: FittedModel) -> None:
+    with pytest.raises(InputError, match="rows of whole numbers"):
+        fitted.log_prob([[0, 1], [2]])
+    with pytest.raises(InputError, match=r"seed is 1\.5; give an integer"):
+        fitted.sample(2, seed=1.5)  # type: ignore[arg-type]
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="no GPU for device cuda; use cpu"):
+            load("sets/shuffling/mixture", device="cuda")
+
+
+def test_adjacencies_of_numbers_are_edges() -> None:
+    triangle = 1.0 - torch.eye(3)
+    ctx = GraphContext.of(triangle.unsqueeze(0))
+    assert torch.equal(ctx.edges, triangle.unsqueeze(0).bool())
+    with pytest.raises(InputError, match=r"has shape \(3, 3\); give \[batch, elements, elements\]"):
+        GraphContext.of(triangle)
+
+
+def test_features_that_examples_share_stay_shared() -> None:
+    shared = Context(4, 3, features=torch.ones(1, 3, 2))
+    for ctx in (shared.select(2, 4), shared.repeat(2), shared.take(torch.tensor([1, 3])), shared.to("cpu")):
+        assert ctx.features is not None
+        assert torch.equal(ctx.features, torch.ones(1, 3, 2))
+
+
+def test_sizes_have_nothing_to_do_with_latents() -> None:
+    """They come from the same seed, but from other random numbers."""
+    assert derived_seed(3, 1) != derived_seed(3, 2) != derived_seed(4, 1)
+    one, other = context_generator(3, "cpu"), seeded_generator(3, "cpu")
+    assert not torch.equal(torch.rand(4, generator=one), torch.rand(4, generator=other))
+    again = context_generator(3, "cpu")
+    assert torch.equal(
+        torch.rand(4, generator=again), torch.rand(8, generator=context_generator(3, "cpu"))[:4]
+    )
 
 
 def test_to_moves_the_model(fitted: FittedModel) -> None:

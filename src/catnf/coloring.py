@@ -12,6 +12,7 @@ import torch
 from catnf.context import GraphContext
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, examples_at_once, load
+from catnf.seeds import derived_seed
 from catnf.tasks.coloring.data import GraphColoring, conflicts
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def color_graph(
     parts = []
     for start in range(0, samples, at_once):
         count = min(at_once, samples - start)
-        own = None if seed is None else seed + start
+        own = derived_seed(seed, start) if seed is not None and start else seed
         parts.append(model.sample(count, own, temperature, chunk=count, ctx=ctx.repeat(count)))
     drawn = torch.cat(parts)
     wrong = torch.cat([conflicts(piece, ctx) for piece in torch.split(drawn, at_once)])

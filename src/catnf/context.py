@@ -99,16 +99,20 @@ class Context:
 
     def to(self, device: torch.device | str) -> Self:
         """The same context on another device."""
-        return self._each(self.batch, lambda values: values.to(device))
+        tensors: dict[str, Any] = {name: value.to(device) for name, value in self._tensors().items()}
+        return replace(self, **tensors)
 
     def _each(self, batch: int, change: Callable[[Tensor], Tensor]) -> Self:
         """A context of `batch` examples whose tensors are those of this one, changed."""
-        tensors: dict[str, Any] = {
-            item.name: change(value)
-            for item in fields(self)
-            if isinstance(value := getattr(self, item.name), Tensor)
-        }
-        return replace(self, batch=batch, **tensors)
+        tensors = self._tensors()
+        if self.features is not None and self.features.shape[0] != self.batch:
+            del tensors["features"]  # which all examples share
+        changed: dict[str, Any] = {name: change(value) for name, value in tensors.items()}
+        return replace(self, batch=batch, **changed)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 @dataclass(frozen=True)
@@ -217,8 +221,13 @@ class GraphContext(Context):
 
     @classmethod
     def of(cls, adjacency: Tensor, mask: Tensor | None = None) -> GraphContext:
-        """The context of graphs `adjacency: [batch, elements, elements]`."""
-        return cls(batch=adjacency.shape[0], elements=adjacency.shape[1], mask=mask, adjacency=adjacency)
+        """The context of graphs `adjacency: [batch, elements, elements]`, where 0 is no edge."""
+        if adjacency.dim() != 3 or adjacency.shape[1] != adjacency.shape[2]:
+            raise InputError(
+                f"The adjacency has shape {tuple(adjacency.shape)}; give [batch, elements, elements]."
+            )
+        edges = adjacency if adjacency.dtype == torch.bool else adjacency != 0
+        return cls(batch=edges.shape[0], elements=edges.shape[1], mask=mask, adjacency=edges)
 
     @property
     def edges(self) -> Tensor:

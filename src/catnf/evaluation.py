@@ -15,6 +15,7 @@ from catnf.context import Context
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, examples_at_once
 from catnf.models.model import check_temperature, importance_weighted
+from catnf.seeds import derived_seed
 from catnf.tasks.task import Measurement, Measuring, Split, spread
 
 
@@ -109,7 +110,7 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
     intervals: dict[str, tuple[float, float]] = {}
     some = spread(len(x), options.reconstructed)
     few, given = x[some], ctx.take(some)
-    n = {per_unit: len(x), bound: len(x), "draws": options.samples, back: len(few)}
+    n = {per_unit: len(x), bound: len(x), "draws": draws.shape[1], back: len(few)}
     for name, value in ((per_unit, nats), (bound, single)):
         bits = -value / math.log(2)
         metrics[name], ends = _pooled(bits, elements) if fitted.task.pooled else _averaged(bits / elements)
@@ -238,9 +239,8 @@ def best_of(fitted: FittedModel, ctx: Context, options: EvaluationOptions) -> di
     at_once = max(1, _pairs_at_once(fitted, options) // (8 * most * ctx.elements**2))
     for start in range(0, ctx.batch, at_once):
         piece = ctx.select(start, start + at_once).repeat(most)
-        drawn = fitted.sample(
-            piece.batch, options.seed + start, options.temperature, chunk=piece.batch, ctx=piece
-        )
+        seed = derived_seed(options.seed, start) if start else options.seed
+        drawn = fitted.sample(piece.batch, seed, options.temperature, chunk=piece.batch, ctx=piece)
         valid[start : start + at_once] = fitted.task.valid(drawn, piece).view(-1, most).sum(1)
     counts = valid.tolist()
     return {n: sum(success(most, c, n) for c in counts) / len(counts) for n in fitted.task.attempts}

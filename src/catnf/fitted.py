@@ -20,7 +20,7 @@ from catnf.experiments import Experiment, experiment_names
 from catnf.models import Model
 from catnf.models.model import importance_weighted
 from catnf.nets.network import Network
-from catnf.seeds import seeded_generator
+from catnf.seeds import context_generator, seeded_generator
 from catnf.storage import load_tensors, peek_header, save_tensors
 from catnf.tasks.task import Task
 
@@ -98,7 +98,7 @@ class FittedModel:
             )
         generator = seeded_generator(seed, self.device)
         parts = []
-        chunk = chunk if chunk is not None else examples_at_once(ctx)
+        chunk = max(1, chunk) if chunk is not None else examples_at_once(ctx)
         for start in range(0, count, chunk):
             piece = ctx.select(start, min(start + chunk, count)).to(self.device)
             parts.append(self.model.sample(piece, generator, temperature).cpu())
@@ -106,7 +106,7 @@ class FittedModel:
 
     def sample_context(self, count: int, seed: int | None = None) -> Context:
         """What `count` examples are drawn with: from the model where it knows, from its task otherwise."""
-        drawn = self.model.draw_context(count, seeded_generator(seed, self.device))
+        drawn = self.model.draw_context(count, context_generator(seed, self.device))
         return self.task.sample_context(count) if drawn is None else drawn
 
     def log_prob(
@@ -137,7 +137,10 @@ class FittedModel:
             chunk: examples times draws that are processed at once.
             ctx: what belongs to the examples, where it does not follow from them.
         """
-        x = torch.as_tensor(x)
+        try:
+            x = torch.as_tensor(x)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"Examples are rows of whole numbers, all of one length ({error}).") from error
         self.task.check(x)
         if ctx is None:
             ctx = self.task.context(x)
@@ -190,6 +193,9 @@ def load(name_or_path: str | Path, device: torch.device | str = "cpu") -> Fitted
         >>> catnf.load("sets/shuffling/mixture").sample(2).shape
         torch.Size([2, 16])
     """
+    device = torch.device(device)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"There is no GPU for device {device}; use cpu.")
     path = _locate(name_or_path)
     tensors, header = load_tensors(path)
     kind = header.get("kind")

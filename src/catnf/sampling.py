@@ -20,7 +20,7 @@ from catnf.errors import InputError, StorageError
 from catnf.fitted import FittedModel
 from catnf.models.model import check_temperature
 from catnf.provenance import hardware, revision
-from catnf.seeds import check_seed
+from catnf.seeds import check_seed, derived_seed
 from catnf.tasks.molecules import Molecules
 from catnf.tasks.molecules.archive import MoleculeArchive, MoleculeData
 from catnf.tasks.molecules.data import Tables
@@ -74,7 +74,7 @@ def draw_piece(
 ) -> tuple[list[MolecularGraph], int]:
     """The piece of that `number`, of `size` graphs, and the seed it was drawn with."""
     assert options.seed is not None
-    seed = int(np.random.SeedSequence([options.seed, options.process, number]).generate_state(1)[0])
+    seed = derived_seed(options.seed, options.process, number)
     ctx = fitted.sample_context(size, seed)
     x = fitted.sample(size, seed, options.temperature, chunk=size, ctx=ctx)
     return molecule_task(fitted).graphs(x, ctx.to("cpu")), seed

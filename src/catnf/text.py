@@ -14,7 +14,7 @@ from catnf.context import Context, SequenceContext
 from catnf.errors import InputError
 from catnf.fitted import FittedModel, load
 from catnf.models.text_flow import TextModel, draw_lengths
-from catnf.seeds import seeded_generator
+from catnf.seeds import context_generator
 from catnf.tasks.text import Text
 
 DEFAULT_MODEL = "text/text8/mixture"
@@ -115,7 +115,7 @@ def _context(fitted: FittedModel, task: Text, options: TextOptions, prompt: Tens
                 f"The prompt has {known} symbols, but this model knows texts of up to {len(longer) - 1}; "
                 "give a shorter prompt, or a length."
             )
-        drawn = draw_lengths(longer, options.count, seeded_generator(options.seed, fitted.device))
+        drawn = draw_lengths(longer, options.count, context_generator(options.seed, fitted.device))
         return replace(drawn, prompt=repeated)
     length = options.length
     if length is None:

@@ -90,6 +90,23 @@ def test_small_graphs_by_hand() -> None:
     assert rounds_of([*hubs, (2, 6)], 8)[:2] == [1, 0]
 
 
+def test_rounds_do_not_depend_on_padding(flow: Rounds, seeded: Seeded) -> None:
+    """Not even where it is so much that larger graphs may have more rounds."""
+    flow.rounds = 2
+    adjacency = graphs(seeded, share=0.6)
+    ctx = GraphContext.of(adjacency)
+    z = torch.randn(BATCH, NODES, 1, generator=seeded(3))
+    more = GraphContext.of(
+        torch.nn.functional.pad(adjacency, (0, 3, 0, 3)), torch.arange(NODES + 3).expand(BATCH, -1) < NODES
+    )
+    longer = torch.nn.functional.pad(z, (0, 0, 0, 3))
+    assert torch.equal(flow.plan(longer, more)[:, :NODES], flow.plan(z, ctx))
+    (out, logdet), (padded, other) = flow(z, ctx), flow(longer, more)
+    torch.testing.assert_close(padded[:, :NODES], out)
+    torch.testing.assert_close(other, logdet)
+    torch.testing.assert_close(flow.inverse(longer, more)[:, :NODES], flow.inverse(z, ctx))
+
+
 def test_ties_put_nodes_that_look_alike_in_order() -> None:
     triangle = ~torch.eye(3, dtype=torch.bool).unsqueeze(0)
     assert plan_rounds(triangle, 3, torch.tensor([[0.1, 0.9, 0.5]])).tolist() == [[2, 0, 1]]

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from catnf.errors import InputError, StorageError
-from catnf.experiments import Experiment
+from catnf.experiments import Experiment, load_experiment
 from catnf.locking import locked
 from catnf.storage import load_tensors, save_tensors
 from catnf.training import run as module
@@ -107,6 +107,28 @@ def test_restart_forgets_the_earlier_run(tiny: Tiny, tmp_path: Path) -> None:
     run(tiny(), tmp_path / "again", seed=0)
     run(tiny(), tmp_path / "again", seed=1, restart=True, max_time=0.0)
     assert_same_run(tmp_path / "fresh", tmp_path / "again")
+
+
+@pytest.mark.usefixtures("ticking")
+def test_restart_keeps_the_earlier_run_until_all_is_ready(tiny: Tiny, tmp_path: Path) -> None:
+    run(tiny(), tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+    broken = load_experiment("coloring/small/graphcnf", ["task.size=gone.npz", "task.nodes=20"])
+    with pytest.raises(StorageError, match=r"gone\.npz"):
+        run(broken, tmp_path / "run", restart=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == before
+
+
+@pytest.mark.usefixtures("ticking")
+def test_a_model_that_could_not_be_written_is_written_later(tiny: Tiny, tmp_path: Path) -> None:
+    run(tiny(), tmp_path / "run", max_time=0.0)
+    early = (tmp_path / "run" / "model.safetensors").read_bytes()
+    run(tiny(), tmp_path / "run")
+    late = load_tensors(tmp_path / "run" / "model.safetensors")[0]
+    (tmp_path / "run" / "model.safetensors").write_bytes(early)  # as if writing had failed at the end
+    assert run(tiny(), tmp_path / "run").finished
+    again = load_tensors(tmp_path / "run" / "model.safetensors")[0]
+    assert all(torch.equal(again[name], late[name]) for name in late)
 
 
 def test_another_seed_gives_another_run(tiny: Tiny, tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ class Rounds(Transform):
                 rows, graph, order, todo = rows[left], graph.take(left), order[left], todo[left]
             if len(rows) == 0:
                 break
-            found[rows], todo = self._decide(found[rows], graph, order, todo, last=turn == most - 1)
+            last = turn == self._last(graph, z)
+            found[rows], todo = self._decide(found[rows], graph, order, todo, last)
         return found
 
     def _decide(
@@ -152,10 +153,11 @@ class Rounds(Transform):
         order, categories = self.order(ctx.edges, ctx.ties), self._categories(z, ctx)
         todo = present = ctx.real(z)
         plan = torch.where(present, 0, ctx.elements + self.rounds)
-        for _ in range(self._most(ctx) - 1):
+        last = self._last(ctx, z)
+        for turn in range(self._most(ctx) - 1):
             around = self._around(ctx, categories, present & ~todo)
             todo = todo & ~self.ready(ctx.edges, order, todo, around)
-            plan = plan + todo
+            plan = plan + (todo & (turn < last))
         return plan
 
     def one_turn(self, z: Tensor, ctx: GraphContext, node: Tensor) -> GraphContext:
@@ -187,6 +189,11 @@ class Rounds(Transform):
     def _most(self, ctx: GraphContext) -> int:
         """Rounds that graphs of this size may have."""
         return ctx.elements if ctx.elements > self.nodes else self.rounds
+
+    def _last(self, ctx: GraphContext, like: Tensor) -> Tensor:
+        """The last round of every graph, by its own nodes and not by its padding: `[batch, 1]`."""
+        counts = ctx.counts(like).unsqueeze(1)
+        return torch.where(counts > self.nodes, self._most(ctx) - 1, self.rounds - 1)
 
     def _may_ask(self, ctx: GraphContext) -> bool:
         """Whether to look how many rounds are needed.

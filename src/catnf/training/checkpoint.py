@@ -30,12 +30,11 @@ def find_checkpoint(experiment: Experiment, folder: Path, seed: int, restart: bo
         experiment: what is to be trained; a checkpoint of another one is refused.
         folder: of the run.
         seed: of the run; a checkpoint of another one is refused.
-        restart: forget an earlier run, its model included.
+        restart: forget an earlier run; what it left is there until `clear_folder`.
     """
     checkpoint = folder / CHECKPOINT
     if restart or not checkpoint.exists():
-        old = (CHECKPOINT, LOSSES, MODEL, "run.json", "loss.png") if restart else (LOSSES,)
-        _clear(folder, old)
+        _make(folder)
         return None
     state, header = load_tensors(checkpoint)
     if header.get("kind") != "checkpoint":
@@ -68,16 +67,26 @@ def find_checkpoint(experiment: Experiment, folder: Path, seed: int, restart: bo
     return state, header
 
 
-def _clear(folder: Path, names: tuple[str, ...]) -> None:
+def clear_folder(folder: Path, restart: bool) -> None:
+    """Remove what is left of earlier runs, with `restart` their checkpoint and model too."""
+    names = (CHECKPOINT, LOSSES, MODEL, "run.json", "loss.png") if restart else (LOSSES,)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             (folder / name).unlink(missing_ok=True)
         shutil.rmtree(folder / "tensorboard", ignore_errors=True)
     except OSError as error:
-        raise StorageError(
-            f"The folder {folder} cannot be used: {error.strerror}; choose another --output."
-        ) from error
+        raise _useless(folder, error) from error
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _useless(folder, error) from error
+
+
+def _useless(folder: Path, error: OSError) -> StorageError:
+    return StorageError(f"The folder {folder} cannot be used: {error.strerror}; choose another --output.")
 
 
 def _difference(stored: Experiment, wanted: Experiment, stored_seed: object, seed: int) -> str:

@@ -18,9 +18,9 @@ from catnf.experiments import Experiment
 from catnf.fitted import save_model
 from catnf.locking import locked
 from catnf.provenance import hardware, revision
-from catnf.storage import save_tensors, write_text
+from catnf.storage import peek_header, save_tensors, write_text
 from catnf.tasks.task import Task
-from catnf.training.checkpoint import CHECKPOINT, LOSSES, MODEL, Found, find_checkpoint
+from catnf.training.checkpoint import CHECKPOINT, LOSSES, MODEL, Found, clear_folder, find_checkpoint
 from catnf.training.interrupt import Interrupt
 from catnf.training.logs import LossLog, Progress, TensorBoard
 from catnf.training.options import RunOptions, RunSummary
@@ -101,6 +101,8 @@ class _Run:
             self._say(f"Going on from step {self.step.index} ...")
         self.first = self.step.index
         self._agree()
+        if found is None and fabric.is_global_zero:  # nothing is lost until all is ready
+            clear_folder(self.folder, options.restart)
         self.losses = LossLog(self.folder / LOSSES, self.step.index) if fabric.is_global_zero else None
         self.bits: float | None = None
         self.share = 0.0  # of the time budget
@@ -192,13 +194,18 @@ class _Run:
             finished=self._complete(),
         )
         # A run that had nothing left to do keeps its model, with the revision that made it.
-        if self.fabric.is_global_zero and (made or not (self.folder / MODEL).exists()):
+        if self.fabric.is_global_zero and (made or not self._has_model()):
             self._write_model(summary)
             assert self.losses is not None
             steps, bits = self.losses.read()
             if steps:  # none where a run is stopped before its first step
                 loss_curve(self.folder / "loss.png", steps, bits, self.task.optimum, self.experiment.name)
         return summary
+
+    def _has_model(self) -> bool:
+        """Whether the folder has the model of this step: writing it may have failed, or been killed."""
+        provenance = peek_header(self.folder / MODEL).get("provenance", {})
+        return bool(provenance.get("steps") == self.step.index)
 
     def _write_model(self, summary: RunSummary) -> None:
         step = self.step
@@ -224,6 +231,8 @@ class _Run:
         finite = torch.isfinite(bits)
         if self._any(not bool(finite.all())):
             raise TrainingError(self._not_finite(bits, finite, first))
+        if self.fabric.world_size > 1:  # each process had its own examples
+            bits = self.fabric.all_reduce(bits.to(self.fabric.device), reduce_op="mean").cpu()  # type: ignore[union-attr]
         self.bits = float(bits.mean())
         if self.losses is not None:
             self.losses.append(first, bits)

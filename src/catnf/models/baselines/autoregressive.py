@@ -18,8 +18,9 @@ Order = Literal["largest-first", "smallest-first", "random"]
 class AutoregressiveColoring(Model):
     """`p(x) = prod_t p(x_t | x_<t)` with one network for all steps, over nodes in an order by degree.
 
-    Ties between nodes of one degree are broken at random, so that the order of the input means nothing. A
-    training step predicts one random position of every graph; likelihoods go through all of them.
+    Ties between nodes of one degree are broken at random, so that the order of the input means nothing:
+    `p(x)` is a mean over orders, and a likelihood of one drawn order a bound. A training step predicts one
+    random position of every graph; likelihoods go through all of them.
 
     Args:
         categories: the number of colors.
@@ -27,8 +28,6 @@ class AutoregressiveColoring(Model):
         features: width of the embedding of colors and of "not yet colored".
         order: of the nodes.
     """
-
-    exact = True
 
     def __init__(self, categories: int, network: nn.Module, features: int, order: Order) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -42,8 +43,10 @@ class CategoricalTable(Task):
         return max(self.sizes)
 
     def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, SetContext]:
-        rows = self.rows("train").to(generator.device)
         device = generator.device
+        if device not in self._moved:
+            self._moved[device] = self.rows("train").to(device)
+        rows = self._moved[device]
         chosen = torch.randint(len(rows), (size,), device=device, generator=generator)
         x = rows[chosen]
         if self.redrawn > 0:
@@ -51,6 +54,11 @@ class CategoricalTable(Task):
             replace = torch.rand(x.shape, device=device, generator=generator) < self.redrawn
             x = torch.where(replace, rows.gather(0, other), x)
         return x, self.context(x)
+
+    @cached_property
+    def _moved(self) -> dict[torch.device, Tensor]:
+        """Training rows on every device that asked for them: graphs of steps cannot copy them there."""
+        return {}
 
     def column_frequencies(self) -> Tensor:
         """How often the categories of every column occur: `[columns, categories]`, 0 where there is none.
