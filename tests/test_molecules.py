@@ -86,7 +86,7 @@ def fitted(run: Path) -> FittedModel:
 def test_train_makes_the_task_of_the_file(fitted: FittedModel, run: Path) -> None:
     assert isinstance(fitted.task, Molecules)
     assert fitted.experiment.name == "molecules/mine-neutral"
-    assert Path(fitted.task.source) == run.parent / "mine-neutral.npz"
+    assert Path(fitted.task.source) == run.parent / "mine.smi-neutral.npz"
     assert (fitted.task.nodes, fitted.task.bonds) == (6, 5)
     assert fitted.task.groups[-1] == 6
     assert fitted.task.vocabulary.atoms[:3] == ("C", "N", "O")

@@ -65,12 +65,16 @@ def read_likelihood(path: Path, fitted: FittedModel, split: Split) -> tuple[Eval
     try:
         told = json.loads(path.read_text())
         metrics = {name: float(told["metrics"][name]) for name in names}
+        more = (name for name in told["metrics"] if name.startswith("bits_"))
+        metrics |= {name: float(told["metrics"][name]) for name in more}
         intervals = {
             name: (float(ends[0]), float(ends[1]))
             for name, ends in told["intervals"].items()
             if name in metrics
         }
-        n = {name: int(told["n"][name]) for name in (*names, "draws")}
+        n = {name: int(count) for name, count in told["n"].items() if name in metrics}
+        n |= {name: int(told["n"][name]) for name in (*names, "draws")}
+        protocols = {name: str(how) for name, how in told.get("protocols", {}).items() if name in metrics}
         origin = {name: told[name] for name in ("hardware", "seconds", "revision", "command")}
         weights, other = told["weights"], told["split"]
     except OSError as error:
@@ -83,7 +87,7 @@ def read_likelihood(path: Path, fitted: FittedModel, split: Split) -> tuple[Eval
         raise InputError(f"{path} was measured with other weights; give those of this model.")
     if other != split:
         raise InputError(f"{path} was measured on the {other} split; give --split {other}, or measure again.")
-    return Evaluation(metrics, intervals, n, split, 0.0), origin
+    return Evaluation(metrics, intervals, n, split, 0.0, protocols), origin
 
 
 def check_result(folder: Path, fitted: FittedModel, split: Split) -> None:

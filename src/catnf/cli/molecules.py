@@ -88,7 +88,7 @@ def own_molecules(
     from catnf.molecules import DEFAULT_MODEL
     from catnf.tasks.molecules import MoleculeTaskConfig
     from catnf.tasks.molecules.archive import MoleculeData
-    from catnf.tasks.molecules.preparation import refused_path
+    from catnf.tasks.molecules.preparation import prepared_shares, refused_path
 
     if smiles is None:
         what = (
@@ -103,14 +103,14 @@ def own_molecules(
         raise InputError(f"--smiles is for molecules, but {name} has none; train molecules instead.")
     started = time.monotonic()
     path = _default_path(str(smiles), vocabulary)
-    source = _open(str(smiles), column, None)
+    source = _open(str(smiles), column, prepared_shares(path))
     summary = _prepare(source, vocabulary, path, None, quiet)
     if not quiet:
         _tell(summary, path, refused_path(path), time.monotonic() - started)
     atoms, bonds = (max(2, most) for most in summary.largest)
     archive = MoleculeData.load(path, ["train"]).splits["train"]
     values = {
-        "name": f"molecules/{path.stem}",
+        "name": f"molecules/{smiles.stem}-{vocabulary}",
         "task.source": str(path.resolve()),  # so that the run goes on from any folder
         "task.charges": vocabulary,
         "task.atoms": list(summary.atoms),
@@ -160,7 +160,7 @@ def _default_path(source: str, vocabulary: str) -> Path:
     if source in NAMES:
         return data_folders()[0] / relative_path(source, vocabulary)
     file = Path(source)
-    return file.with_name(f"{file.name.split('.')[0]}-{vocabulary}.npz")
+    return file.with_name(f"{file.name}-{vocabulary}.npz")  # files may differ in any part of their names
 
 
 def _open(source: str, column: str | None, shares: tuple[float, float, float] | None) -> Source:

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("rdkit", reason="needs RDKit")
 
 from catnf.cli import main
+from catnf.cli.molecules import own_molecules
 from catnf.tasks.molecules.archive import MoleculeData
 
 SMILES = [f"{'C' * n}{end}" for n in range(1, 6) for end in ("O", "N", "C(=O)[O-]", "[N+](=O)[O-]")]
@@ -61,15 +62,23 @@ def table(tmp_path: Path) -> Path:
 def test_a_table(command: Command, table: Path, tmp_path: Path) -> None:
     done = command(table, "--workers=1")
     assert done.code == 0, done.err
-    assert done.out.splitlines() == [str(tmp_path / "mine-neutral.npz")]
+    assert done.out.splitlines() == [str(tmp_path / "mine.v2.csv-neutral.npz")]
     assert "needs a charge" in done.err
     assert "(unparsable)" in done.err
-    assert str(tmp_path / "mine-neutral.refused.csv") in done.err
+    assert str(tmp_path / "mine.v2.csv-neutral.refused.csv") in done.err
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "mine-neutral.npz",
-        "mine-neutral.refused.csv",
         "mine.v2.csv",
+        "mine.v2.csv-neutral.npz",
+        "mine.v2.csv-neutral.refused.csv",
     ]
+
+
+def test_training_keeps_the_split_that_was_asked_for(command: Command, table: Path) -> None:
+    assert command(table, "--workers=1", "--shares", 6, 3, 1).code == 0
+    path = table.with_name("mine.v2.csv-neutral.npz")
+    before = path.read_bytes()
+    own_molecules("molecules", table, "neutral", None, quiet=True)
+    assert path.read_bytes() == before
 
 
 def test_json(command: Command, table: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from catnf.tasks.molecules.smiles import (
     examine,
     read_skeleton,
 )
-from catnf.tasks.molecules.sources import Source
+from catnf.tasks.molecules.sources import Shares, Source, shares_of
 from catnf.tasks.molecules.vocabulary import NEUTRAL, MolecularGraph, Vocabulary
 
 Kind = Literal["neutral", "charged"]
@@ -214,6 +214,14 @@ def _finished(path: Path, source: Source, kind: Kind) -> Summary | None:
         return None
     same = (summary.digest, summary.vocabulary, summary.rule) == (source.digest(), kind, source.rule)
     return summary if same and refused_path(path).exists() else None
+
+
+def prepared_shares(path: Path) -> Shares | None:
+    """By which shares the molecules at `path` were split; `None` where there are none, or another rule."""
+    try:
+        return shares_of(str(MoleculeData.load(path, names=()).about.get("rule", "")))
+    except StorageError:
+        return None
 
 
 def _read_all(

@@ -32,6 +32,7 @@ RDKIT = "2026.9"
 Shares = tuple[float, float, float]
 SHARES: Shares = (0.8, 0.1, 0.1)
 """Parts of a user's file that train, validate and test."""
+_RULE = "distinct SMILES in the order of their SHA-256: shares {} train, validate and test"
 
 _ZINC_VALIDATION = 8192  # of the held-out rows, the first
 _MOSES_VALIDATION = 10_000
@@ -199,13 +200,26 @@ def from_file(path: Path, column: str | None = None, shares: Shares = SHARES) ->
     cuts = np.rint(np.cumsum(shares)[:2] / total * len(distinct))
     split = np.searchsorted(cuts, [place[text] for text in rows.smiles], side="right")
     percent = ", ".join(f"{share / total:.4g}" for share in shares)
-    rule = f"distinct SMILES in the order of their SHA-256: shares {percent} train, validate and test"
+    rule = _RULE.format(percent)
     names = ("train", "validation", "test")
     return Source(
         path.name,
         rule,
         {name: rows.take(np.flatnonzero(split == number)) for number, name in enumerate(names)},
     )
+
+
+def shares_of(rule: str) -> Shares | None:
+    """The shares in the rule by which a user's file was split; `None` where it is another rule.
+
+    >>> shares_of(_RULE.format("0.9, 0.05, 0.05"))
+    (0.9, 0.05, 0.05)
+    """
+    start, end = _RULE.split("{}")
+    if not (rule.startswith(start) and rule.endswith(end)):
+        return None
+    train, validation, test = (float(share) for share in rule[len(start) : -len(end)].split(", "))
+    return train, validation, test
 
 
 def relative_path(name: str, vocabulary: str) -> str:
