@@ -153,6 +153,7 @@ def test_nodes_without_edges_are_kept(tmp_path: Path) -> None:
         ("graph.col", "e 1 2\n", "line 1: 'e 1 2' is not DIMACS"),
         ("graph.col", "p edge 2 1\ne 1 3\n", "line 2: edge 1 3, but only 2 nodes"),
         ("graph.col", "p edge x y\n", "is not DIMACS"),
+        ("graph.col", "p edge 1000000000 1\n", "line 1: 1000000000 nodes; give 1 to 5,000"),
         ("graph.col", "c nothing\n", "has no line 'p edge NODES EDGES'"),
         ("graph.json", "{", "is not a graph in networkx' node-link JSON"),
         ("graph.json", "[1, 2]", "is not a graph in networkx' node-link JSON"),

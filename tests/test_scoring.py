@@ -14,6 +14,7 @@ import torch
 pytest.importorskip("rdkit", reason="needs RDKit")
 
 from catnf import interpolate_molecules, score_molecules
+from catnf.errors import InputError
 from catnf.experiments import Experiment
 from catnf.fitted import FittedModel, load, save_model
 from catnf.flows.base import Logistic
@@ -103,6 +104,8 @@ def test_score_names_lines_that_cannot_be_used(run_catnf: Catnf, model: Path, tm
 
 
 def test_score_from_python(fitted: FittedModel) -> None:
+    with pytest.raises(InputError, match=r"smiles is 'CCO'; give a list, for instance \['CCO'\]"):
+        score_molecules("CCO", fitted)
     scored = score_molecules(["CCO", "C1CC", "O=C=C=C=O"], fitted, samples=20)
     assert [molecule.problem for molecule in scored] == ["", "unparsable", ""]
     assert math.isnan(scored[1].log_likelihood)

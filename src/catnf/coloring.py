@@ -14,14 +14,13 @@ from catnf.errors import InputError
 from catnf.fitted import FittedModel, examples_at_once, load
 from catnf.seeds import derived_seed
 from catnf.tasks.coloring.data import GraphColoring, conflicts
+from catnf.tasks.coloring.files import MOST_NODES
 
 if TYPE_CHECKING:
     import networkx as nx
 
 DEFAULT_MODEL = "coloring/large/graphcnf-rounds-slim"
 """The bundled model; it takes as many rounds as a graph needs, so that the graph may be of any size."""
-
-_MOST_NODES = 5_000  # a matrix of all pairs for every attention head still fits into memory
 
 
 @dataclass(frozen=True)
@@ -88,9 +87,9 @@ def color_graph(
 def _check(graph: nx.Graph, samples: int) -> None:
     if samples < 1:
         raise InputError(f"samples is {samples}; give at least 1.")
-    if len(graph) > _MOST_NODES:
+    if len(graph) > MOST_NODES:
         raise InputError(
-            f"The graph has {len(graph):,} nodes; all pairs are looked at, so give at most {_MOST_NODES:,}."
+            f"The graph has {len(graph):,} nodes; all pairs are looked at, so give at most {MOST_NODES:,}."
         )
     if len(graph) == 0:
         raise InputError("The graph has no nodes; give one with at least one node.")

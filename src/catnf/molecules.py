@@ -158,6 +158,8 @@ def score_molecules(
         progress: called with the number of further molecules that are scored.
         workers: processes that read SMILES; several only where the main module can be imported again.
     """
+    if isinstance(smiles, str):
+        raise InputError(f"smiles is {smiles!r}; give a list, for instance [{smiles!r}].")
     if samples < 1:
         raise InputError(f"samples is {samples}; give at least 1.")
     fitted = molecule_model(model, device)

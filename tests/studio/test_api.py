@@ -21,6 +21,7 @@ from fastapi.testclient import TestClient
 
 from catnf.molecules import DEFAULT_MODEL, sample_molecules
 from catnf.studio.limits import Limits
+from catnf.studio.tables import find_anomalies, read_upload
 
 ROWS = "color,taste\n" + "red,sweet\ngreen,sour\n" * 30 + "red,sour\n"
 
@@ -196,6 +197,8 @@ def test_refusals_are_one_sentence(
         ("a.csv", b"a,b\n1,2\n", 422, "a.csv has 1 rows; give 2 to 10,000"),
         ("a.csv", b"a,a\n1,2\n3,4\n", 422, "has the column 'a' twice"),
         ("a.csv", b"a\n" + b"1\n" * 10_001, 422, "has 10,001 rows"),
+        ("a.csv", b"a\n" + b"1\n" * 50_000, 422, "has 50,001 lines"),
+        ("a.csv", b",".join(b"%d" % n for n in range(900)), 422, "900 columns; give at most 10,000 rows"),
         ("a.csv", b"a" * 5_000_001, 413, "more than 5 MB"),
         ("a.parquet", b"PAR1", 422, "'a.parquet' is no table; give a file that ends in .csv or .tsv."),
         ("a.csv.gz", b"\x1f\x8b", 422, "is no table"),
@@ -212,6 +215,16 @@ def test_tables_that_are_refused(
     assert fragment in problem
     assert "/tmp" not in problem
     assert ask(client, "color", nodes=["a"], edges=[])["valid"], "a refusal leaves the desk free"
+
+
+def test_rows_are_named_by_their_lines_and_cells_shown_in_full() -> None:
+    content = b'a,n,x\nu,1,2.5\n\n"v\nw",,1234567.8\n' + b"y,3,\n" * 8
+    frame, lines = read_upload(content, "a.csv", Limits())
+    assert lines[:4] == [2, 4, 6, 7]
+    told = find_anomalies(frame, lines, Limits(), lambda share, what: None)
+    (found,) = (row for row in told["rows"] if row["cells"][0].startswith("v"))
+    assert found["line"] == 4
+    assert found["cells"] == ["v\nw", "", "1234567.8"]
 
 
 def test_wide_tables_are_refused(client: TestClient) -> None:

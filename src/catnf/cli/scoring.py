@@ -120,7 +120,7 @@ def interpolate(
     fitted = molecule_model(model, chosen_device(device))
     path = interpolate_molecules(first, second, fitted, steps, seed)
     if as_json:
-        told = [{"share": s.share, "smiles": s.smiles, "valid": s.valid} for s in path]
+        told = [{"share": s.share, "smiles": s.smiles, "valid": s.valid, "reached": s.reached} for s in path]
         print(json.dumps({"path": told, "valid": sum(s.valid for s in path)}))
     else:
         for step in path:

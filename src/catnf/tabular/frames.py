@@ -7,6 +7,7 @@ import io
 import lzma
 import warnings
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,11 +130,9 @@ def read_table(path: Path) -> Any:
         separator = "\t" if kind == ".tsv" else ","
         first = pandas.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, encoding="utf-8-sig")
         names = [str(name) for name in first.iloc[0]]
-        for index, name in enumerate(names):
-            if name in names[:index]:  # pandas would rename it without a word
-                raise InputError(
-                    f"{path} has the column {name!r} twice; give every column a name of its own."
-                )
+        if len(set(names)) < len(names):  # pandas would rename them without a word
+            name = next(name for name, times in Counter(names).items() if times > 1)
+            raise InputError(f"{path} has the column {name!r} twice; give every column a name of its own.")
         others = [mark for mark in ";\t,|" if mark != separator and mark in names[0]]
         if len(names) == 1 and others:
             raise InputError(

@@ -77,7 +77,7 @@ export function startGraph(section, about) {
     const circle = shape("circle", { r: RADIUS }, group);
     const label = shape("text", {}, group);
     label.textContent = node.name.length > 3 ? `${node.name.slice(0, 2)}…` : node.name;
-    if (node.name in colors) {
+    if (Object.hasOwn(colors, node.name)) {
       const fill = about.palette[colors[node.name] % about.palette.length];
       circle.style.fill = fill;
       label.style.fill = isDark(fill) ? "#fff" : "#1c2026";
@@ -210,12 +210,16 @@ export function startGraph(section, about) {
     during(section, "Coloring …", async () => {
       take();
       say(section, "Coloring …", "busy");
+      const asked = written;
       const told = await ask("/api/color", "POST", {
         nodes: nodes.map((node) => node.name),
         edges,
         samples: Number(form.samples.value),
         temperature: Number(form.temperature.value),
       });
+      if (written !== asked) {
+        return say(section, "The graph has changed meanwhile; color it again.");
+      }
       show(told);
     }),
   );

@@ -12,6 +12,8 @@ from catnf.errors import InputError, MissingDependencyError, StorageError
 if TYPE_CHECKING:
     import networkx as nx
 
+MOST_NODES = 5_000
+"""Of a graph to color: a matrix of all pairs for every attention head still fits into memory."""
 _DIMACS = re.compile(r"p\s+(edge|edges|col)\s+\d+")
 _HEADERS = (["source", "target"], ["from", "to"])  # first lines of tables that other programs write
 
@@ -57,6 +59,8 @@ def _from_dimacs(lines: list[str], path: Path) -> nx.Graph:
         try:
             if words[0] == "p":
                 nodes = int(words[2])
+                if not 1 <= nodes <= MOST_NODES:
+                    raise InputError(f"{path}, line {number}: {nodes} nodes; give 1 to {MOST_NODES:,}.")
                 graph.add_nodes_from(range(1, nodes + 1))
             elif words[0] == "e" and nodes is not None:
                 one, two = int(words[1]), int(words[2])
