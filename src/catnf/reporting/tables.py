@@ -41,7 +41,6 @@ TABLES = {
 }
 TEXTS = {
     "mixture": "CNF, mixture encoding",
-    "mixture-bundled": "CNF, mixture encoding, an earlier network (bundled)",
     "mixture-free": "CNF, mixture encoding, places found by itself",
     "lstm": "LSTM language model",
     "latent": "Latent NF",
@@ -49,6 +48,7 @@ TEXTS = {
     "lexicon": "CNF, LSTM over whole words (ours)",
     "lexicon-small": "CNF, small LSTM over whole words, on a CPU (ours)",
     "lexicon-lstm": "language model, LSTM over whole words (ours)",
+    "lexicon-small-lstm": "language model, small LSTM over whole words, on a CPU (ours)",
     "deep": "CNF, three recurrent layers (ours)",
     "linear-recurrence": "CNF, gated linear recurrences (ours)",
     "transformer": "CNF, transformer (ours)",
@@ -94,7 +94,7 @@ HEADLINES = {
     "text8 (text), bits per character": (
         "bits_per_char",
         "text/text8/mixture",
-        "text/text8/mixture-bundled",
+        "text/text8/mixture",
     ),
 }
 SPEEDS = {
