@@ -144,7 +144,7 @@ def test_the_bundled_model_knows_english(run_catnf: Run) -> None:
     text = (
         "the history of the roman empire is divided into several periods each of them named after an emperor"
     )
-    assert bits(text) == pytest.approx(0.993, abs=0.01)
+    assert bits(text) == pytest.approx(0.979, abs=0.01)
     assert bits(text[::-1]) > 4
     written = run_catnf("sample", DEFAULT_MODEL, "--prompt", "The History of", "--length", 30, "-n", 2)
     assert written.code == 0
