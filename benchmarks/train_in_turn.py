@@ -108,11 +108,10 @@ class Turn:
 
 
 def read_plan(path: Path) -> list[str]:
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    labels = [line.split()[0] for line in lines]
-    if len(set(labels)) < len(labels):
-        sys.exit(f"{path} has a label twice; give every line its own.")
-    return lines
+    """The lines of a plan, the first of every label: others would write to the same places."""
+    lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    first = {line.split()[0]: line for line in reversed(lines)}
+    return [line for line in lines if first[line.split()[0]] is line]
 
 
 def main() -> None:

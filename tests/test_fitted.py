@@ -235,12 +235,14 @@ def test_features_that_examples_share_stay_shared() -> None:
 def test_sizes_have_nothing_to_do_with_latents() -> None:
     """They come from the same seed, but from other random numbers."""
     assert derived_seed(3, 1) != derived_seed(3, 2) != derived_seed(4, 1)
-    one, other = context_generator(3, "cpu"), seeded_generator(3, "cpu")
-    assert not torch.equal(torch.rand(4, generator=one), torch.rand(4, generator=other))
-    again = context_generator(3, "cpu")
-    assert torch.equal(
-        torch.rand(4, generator=again), torch.rand(8, generator=context_generator(3, "cpu"))[:4]
-    )
+    sentences = load("text/ptb/lexicon-small")
+    drawn = sentences.sample_context(50, seed=3).counts(torch.zeros(1))
+    apart = sentences.model.draw_context(50, context_generator(3, "cpu"))
+    tied = sentences.model.draw_context(50, seeded_generator(3, "cpu"))
+    assert apart is not None
+    assert tied is not None
+    assert torch.equal(drawn, apart.counts(torch.zeros(1)))
+    assert not torch.equal(drawn, tied.counts(torch.zeros(1)))
 
 
 def test_to_moves_the_model(fitted: FittedModel) -> None:

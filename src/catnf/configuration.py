@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import math
 import re
 import types
@@ -107,6 +108,20 @@ def apply_overrides(values: Mapping[str, object], overrides: Sequence[str]) -> d
             node = below
         node[path[-1]] = _parse(text, f"the value of override {override!r}")
     return result
+
+
+def as_override(field: str, value: object) -> str:
+    """An override that sets a field, on one line; numbers, colons and emojis in texts are quoted.
+
+    >>> as_override("task.source", "a: 1.npz")
+    'task.source="a: 1.npz"'
+    """
+    text = (
+        yaml.safe_dump(value, default_style='"', width=math.inf)
+        if isinstance(value, str)
+        else json.dumps(value)
+    )
+    return f"{field}={text.strip()}"
 
 
 def load_yaml(source: str | Path, where: str = "") -> dict[str, object]:

@@ -227,6 +227,13 @@ def test_rows_are_named_by_their_lines_and_cells_shown_in_full() -> None:
     assert found["cells"] == ["v\nw", "", "1234567.8"]
 
 
+def test_any_ends_of_lines() -> None:
+    for end in (b"\n", b"\r\n", b"\r"):
+        frame, lines = read_upload(end.join([b"a,b", *[b"1,x"] * 100]), "a.csv", Limits())
+        assert frame.shape == (100, 2)
+        assert lines == list(range(2, 102))
+
+
 def test_wide_tables_are_refused(client: TestClient) -> None:
     line = ",".join(str(n) for n in range(41))
     response = client.post("/api/table", params={"name": "a.csv"}, content=f"{line}\n" * 3)

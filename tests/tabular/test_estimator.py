@@ -239,6 +239,18 @@ def test_whole_numbers_are_filled_as_they_are_distributed() -> None:
     assert share == pytest.approx((flow.sample(3000)["age"] == 7).mean(), abs=0.06)
 
 
+def test_the_unit_of_a_column_does_not_matter_for_its_gaps() -> None:
+    random = np.random.default_rng(0)
+    numbers = np.where(random.random(600) < 0.5, 0.0, random.standard_normal(600) + 2.0)
+    filled = []
+    for unit in (1.0, 1e-10):
+        table = pd.DataFrame({"size": numbers * unit, "on": random.permutation(600) < 300})
+        flow = CategoricalFlow(random_state=0, max_steps=60, missing="impute").fit(table)
+        filled.append(flow.impute(table.assign(size=np.nan))["size"].to_numpy() / unit)
+    assert (filled[0] == 0).mean() == pytest.approx(0.5, abs=0.15)
+    assert (filled[1] == 0).mean() == pytest.approx((filled[0] == 0).mean(), abs=0.1)
+
+
 def test_columns_that_are_all_gaps_are_filled(table: Any) -> None:
     flow = CategoricalFlow(random_state=0, max_steps=5, missing="impute").fit(table)
     gone = table.head(6).assign(

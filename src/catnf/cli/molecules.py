@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from catnf.cli.base import AsJson, check_archive_name, check_source, data, messages, stopping
 from catnf.cli.numbers import within
 from catnf.cli.progress import counting_bar, download_bars
+from catnf.configuration import as_override
 from catnf.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -119,8 +120,7 @@ def own_molecules(
         "task.groups": size_groups(archive.sizes, atoms),
         "model.most_bonds": max(2, archive.most_bonds),
     }
-    # JSON is YAML, in which numbers and colons in names are quoted.
-    return named, [f"{field}={json.dumps(value)}" for field, value in values.items()]
+    return named, [as_override(field, value) for field, value in values.items()]
 
 
 def size_groups(sizes: NDArray[np.uint8], largest: int) -> list[int]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-import yaml
 
 from catnf.cli.base import AsJson, check_archive_name, check_source, data, messages
 from catnf.cli.numbers import within
 from catnf.cli.progress import download_bars
+from catnf.configuration import as_override
 from catnf.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,15 +108,7 @@ def own_text(name: str, file: Path | None, level: Level | None, quiet: bool) -> 
         "task.alphabet": "".join(vocabulary.symbols[1:]) if level == "characters" else "",
         "task.groups": [],  # which are for sentences
     }
-    return named, [f"{field}={_as_yaml(value)}" for field, value in values.items()]
-
-
-def _as_yaml(value: object) -> str:
-    """A value as YAML on one line, with numbers, colons and emojis in names quoted."""
-    if not isinstance(value, str):
-        return json.dumps(value)
-    told: str = yaml.safe_dump(value, default_style='"', width=math.inf)
-    return told.strip()
+    return named, [as_override(field, value) for field, value in values.items()]
 
 
 def _prepare(source: str, path: Path, level: Level | None, size: int | None) -> Summary:

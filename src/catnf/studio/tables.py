@@ -59,7 +59,8 @@ def read_upload(content: bytes, name: str, limits: Limits) -> tuple[Any, list[in
     if kind not in _KINDS:
         raise InputError(f"{name[:_LONGEST]!r} is no table; give a file that ends in .csv or .tsv.")
     # Short rows are filled up to the width of the header, so that few bytes could need much memory.
-    rows, columns = content.count(b"\n"), content.split(b"\n", 1)[0].count(_KINDS[kind].encode()) + 1
+    lines = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    rows, columns = lines.count(b"\n"), lines.split(b"\n", 1)[0].count(_KINDS[kind].encode()) + 1
     if rows > _ROUGHLY * limits.rows or columns > _ROUGHLY * limits.columns:
         raise InputError(
             f"{name[:_LONGEST]} has {rows:,} lines and {columns:,} columns; give at most {limits.rows:,} "
@@ -72,8 +73,8 @@ def read_upload(content: bytes, name: str, limits: Limits) -> tuple[Any, list[in
             frame = read_table(file)
         except CatnfError as error:
             raise InputError(str(error).replace(str(file), Path(name).name[:_LONGEST])) from error
-    lines = _first_lines(content, _KINDS[kind])[1:]
-    return frame, lines if len(lines) == len(frame) else [place + 2 for place in range(len(frame))]
+    starts = _first_lines(content, _KINDS[kind])[1:]
+    return frame, starts if len(starts) == len(frame) else [place + 2 for place in range(len(frame))]
 
 
 def _first_lines(content: bytes, separator: str) -> list[int]:

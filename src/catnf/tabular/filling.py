@@ -189,7 +189,7 @@ def _number_proposals(
         widths = np.ones(len(numbers))
     elif len(own):
         numbers = np.quantile(own, (np.arange(_CANDIDATES) + 0.5) / _CANDIDATES)
-        widths = np.diff(np.quantile(own, np.linspace(0, 1, _CANDIDATES + 1))).clip(min=1e-9)
+        widths = np.diff(np.quantile(own, np.linspace(0, 1, _CANDIDATES + 1))).clip(min=1e-9 * column.scale)
         if whole:  # each once, for all the intervals that lie in it
             numbers, which = np.unique(np.floor(numbers), return_inverse=True)
             widths = np.bincount(which, weights=widths).clip(min=1.0)
