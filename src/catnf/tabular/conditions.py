@@ -1,118 +1,110 @@
-"""Rows, drawn freely or given some of their cells: what is given comes first, ranges by resampling."""
+"""What drawn rows are given: values or ranges of some columns, as codes and ends of numbers."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from catnf.configuration import nearest
 from catnf.errors import InputError
-from catnf.models.model import draw_categories
-from catnf.models.table_flow import TableFlow
 from catnf.tabular.coding import TableCode
-from catnf.tabular.given import Condition
-
-_AT_ONCE = 1 << 15  # elements that are drawn at once
-_TRIED_EACH = 40  # candidates for every row asked for, within the limits below
-_LEAST_TRIED, _MOST_TRIED = 10_000, 200_000
+from catnf.tabular.frames import needed
+from catnf.tabular.schema import Column, as_column, encode_column
 
 
-def draw_rows(
-    model: TableFlow, code: TableCode, count: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Draw categories `[count, elements]` and numbers `[count, numeric columns]`."""
-    xs, numbers = [], []
-    size = rows_at_once(code)
-    for start in range(0, count, size):
-        now = min(size, count - start)
-        x = torch.zeros(now, 0, dtype=torch.int64)
-        if code.sizes:
-            x = draw_categories(model.posterior(model.latents(now, generator)), generator)
-        xs.append(x)
-        numbers.append(_draw_numbers(model, code, x, generator))
-    return torch.cat(xs), torch.cat(numbers)
+@dataclass(frozen=True)
+class Condition:
+    """What the cells of a column may be.
 
-
-def draw_given(
-    model: TableFlow, code: TableCode, count: int, wanted: Sequence[Condition], generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Draw rows given the values of some columns.
-
-    Given categories take the first turns, and the others are drawn given them. Numbers come last: candidates
-    whose numbers are outside a range weigh nothing, and the others are resampled by their weights. The number
-    of candidates is limited; a small effective sample is a warning.
+    Attributes:
+        column: of the table.
+        codes: any of these.
+        ends: what a number must lie within, centred and scaled; `None` where there is no number.
+        value: as it was given: a cell's, or a range.
     """
-    size, tried = min(rows_at_once(code), max(1024, 4 * count)), 0
-    most = min(max(_TRIED_EACH * count, _LEAST_TRIED), max(_MOST_TRIED, count))
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
-    effective = 0.0
-    while tried < most and effective < 2 * count:
-        x, numbers, log_weight = _candidates(model, code, size, wanted, generator)
-        alive = log_weight > -30.0  # the rest has no part in anything
-        parts.append((x[alive], numbers[alive], log_weight[alive]))
-        tried += size
-        weights = torch.cat([part[2] for part in parts]).double().exp()
-        effective = float(weights.sum() ** 2 / weights.square().sum()) if len(weights) else 0.0
-    named = ", ".join(f"{condition.column.name}={condition.value!r}" for condition in wanted)
-    if effective < 1.0:
-        raise InputError(f"None of {tried:,} candidates fits {named}; ask for something less rare.")
-    if effective < count:
-        warnings.warn(
-            f"Only {effective:.0f} effective rows of {tried:,} candidates fit {named}, "
-            f"for {count:,} asked for; rows repeat.",
-            stacklevel=3,
+
+    column: Column
+    codes: tuple[int, ...]
+    ends: tuple[float, float] | None
+    value: Any
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the value is one of those that share a category."""
+        return self.codes == (self.column.pooled_code,)
+
+    def cells(self, count: int) -> Any:
+        """A pandas series of the value, `count` times."""
+        pandas = needed("pandas")
+        return as_column(self.column, pandas.Series([self.value] * count, dtype=object))
+
+
+def conditions(code: TableCode, given: Mapping[str, Any]) -> list[Condition]:
+    """The conditions of values and ranges by column, or `InputError` where no row can meet them."""
+    columns = {column.name: column for column in code.columns}
+    for name in given:
+        if name not in columns:
+            raise InputError(f"There is no column {name!r}.{nearest(name, columns)}")
+    return [_condition(columns[name], value) for name, value in given.items()]
+
+
+def _condition(column: Column, value: Any) -> Condition:
+    pandas = needed("pandas")
+    name = column.name
+    if isinstance(value, tuple | list):
+        if not column.numeric:
+            raise InputError(f"{name!r} has no range of numbers; give one value instead of {value!r}.")
+        ends = [float(end) for end in value if isinstance(end, Real)]
+        if len(ends) != 2 or len(value) != 2 or not ends[0] <= ends[1]:
+            raise InputError(f"The range of {name!r} is {value!r}; give (low, high) with low up to high.")
+        return _range(column, ends[0], ends[1], value)
+    cells = encode_column(column, pandas.Series([value], dtype=object))
+    found = int(cells.codes[0])
+    if column.numeric and found == 0:
+        if column.kind == "continuous":
+            raise InputError(
+                f"{name!r} is continuous, so no row has exactly {value!r}; give a range (low, high)."
+            )
+        return _range(column, float(value), float(value), value)
+    if found < 0:
+        raise InputError(f"Column {name!r} never held {value!r} in fitting; give a value it has.")
+    return Condition(column, (found,), None, value)
+
+
+def _range(column: Column, low: float, high: float, value: Any) -> Condition:
+    """Numbers within the ends, and those so frequent that they are categories of their own."""
+    frequent = np.array(column.labels, dtype=np.float64)
+    codes = tuple((1 + np.flatnonzero((low <= frequent) & (frequent <= high))).tolist())
+    ends = _scaled(column, low, high)
+    if ends is not None:
+        codes = (0, *codes)
+    if not codes:
+        kind = "whole numbers " if column.kind == "integer" else ""
+        asked = f"{low:g} to {high:g}" if low < high else f"{low:g}"
+        least, most = min([column.low, *frequent]), max([column.high, *frequent])
+        raise InputError(
+            f"Column {column.name!r} held {kind}from {least:g} to {most:g} in fitting, and none "
+            f"of these is {asked}; give a range that has some."
         )
-    weights = torch.cat([part[2] for part in parts]).exp()
-    chosen = torch.multinomial(weights, count, replacement=True, generator=generator)
-    if effective >= 2 * count:  # enough of them: none twice
-        chosen = torch.multinomial(weights, count, replacement=False, generator=generator)
-    return torch.cat([part[0] for part in parts])[chosen], torch.cat([part[1] for part in parts])[chosen]
+    return Condition(column, codes, ends, value)
 
 
-def _candidates(
-    model: TableFlow,
-    code: TableCode,
-    size: int,
-    wanted: Sequence[Condition],
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    log_weight = torch.zeros(size)
-    x = torch.zeros(size, 0, dtype=torch.int64)
-    if code.sizes:
-        given = torch.full((len(code.sizes),), -1)
-        for condition in wanted:
-            if len(condition.codes) == 1:
-                digits = code.split(condition.column, np.array(condition.codes))
-                for place, digit in zip(code.places(condition.column.name), digits, strict=True):
-                    given[place] = int(digit[0])
-        x, log_weight = model.draw_given(size, given, generator)
-    alive = (log_weight > -30.0).nonzero().squeeze(1)  # numbers cost as much as categories
-    numbers = torch.zeros(size, len(code.numeric))
-    if len(alive):
-        numbers[alive] = _draw_numbers(model, code, x[alive], generator)
-    for condition in wanted:
-        if condition.column.numeric:
-            codes = torch.from_numpy(code.join(condition.column, x.numpy()))
-            outside = ~torch.isin(codes, torch.tensor(condition.codes))
-            if condition.ends is not None:
-                own = numbers[:, code.numeric.index(condition.column)]
-                outside |= (codes == 0) & ((own < condition.ends[0]) | (own > condition.ends[1]))
-            log_weight = log_weight.masked_fill(outside, -math.inf)
-    return x, numbers, log_weight
+def _scaled(column: Column, low: float, high: float) -> tuple[float, float] | None:
+    """Where drawn numbers, centred and scaled, must lie; `None` where none can.
 
-
-def _draw_numbers(model: TableFlow, code: TableCode, x: Tensor, generator: torch.Generator) -> Tensor:
-    if model.numeric is None:
-        return torch.zeros(len(x), 0)
-    with torch.no_grad():
-        return model.numeric.sample(x, code.presence(x), generator)
-
-
-def rows_at_once(code: TableCode) -> int:
-    """How many rows to handle at once, so that memory stays bounded."""
-    cells = max(code.sizes, default=1) * len(code.sizes) / 8 + len(code.numeric) + 1
-    return max(16, int(_AT_ONCE / max(8.0, cells)) * 4)
+    Numbers are cut off at those seen in fitting, so a range beyond these holds none.
+    """
+    low, high = max(low, column.low), min(high, column.high)
+    if column.kind == "integer" and low <= high:
+        low, high = math.ceil(low), math.floor(high)
+    if low > high:
+        return None
+    unit = 1.0 if column.kind == "integer" else 0.0  # whole numbers are drawn within it
+    first = -math.inf if low <= column.low else (low - column.center) / column.scale
+    last = math.inf if high >= column.high else (high + unit - column.center) / column.scale
+    return first, last

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from catnf.errors import InputError
 from catnf.tabular.coding import TableCode, check_columns
-from catnf.tabular.conditions import draw_given, draw_rows, rows_at_once
+from catnf.tabular.conditions import conditions
+from catnf.tabular.drawing import draw_given, draw_rows, rows_at_once
 from catnf.tabular.filling import fill_gaps
 from catnf.tabular.fitting import fit_rows, sizes_for
 from catnf.tabular.frames import from_pandas, needed, polars_dtypes, to_pandas
-from catnf.tabular.given import conditions
 from catnf.tabular.schema import Column, learn_column
 from catnf.tabular.stored import FittedTable, load_table, save_table
 

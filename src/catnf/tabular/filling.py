@@ -14,7 +14,7 @@ from catnf.context import TableContext
 from catnf.models.model import draw_categories
 from catnf.models.table_flow import TableFlow
 from catnf.tabular.coding import Rows, TableCode
-from catnf.tabular.conditions import draw_rows, rows_at_once
+from catnf.tabular.drawing import draw_rows, rows_at_once
 from catnf.tabular.frames import needed
 from catnf.tabular.schema import Column
 
