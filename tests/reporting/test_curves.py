@@ -42,3 +42,15 @@ def test_stored_losses_are_those_of_the_runs(tmp_path: Path) -> None:
     assert told["runs"][0]["config"]["model"]["hidden"] == 16
     assert loss_caption(told).startswith("Tiny flows. Means of the last 10 losses, 35 steps, ")
     assert picture.stat().st_size > 1000
+
+
+def test_runs_without_weights_are_described_by_what_was_measured(tmp_path: Path) -> None:
+    """Losses that came back alone are stored with the configuration that their result tells."""
+    folder, measured, stored = tmp_path / "run", tmp_path / "mine.json", tmp_path / "losses.json"
+    folder.mkdir()
+    (folder / "losses.csv").write_text("step,bits\n" + "\n".join(f"{n},{n}" for n in range(1, 31)))
+    run = {"experiment": "text/ptb/mixture", "seeds": [3], "training": {"steps": 30}, "config": {"task": {}}}
+    measured.write_text(json.dumps({"experiment": "text/ptb/mixture", "runs": [run]}))
+    subprocess.run([sys.executable, SCRIPT, stored, f"mine={folder}={measured}"], check=True, timeout=120)
+    (told,) = json.loads(stored.read_text())["runs"]
+    assert told == {"title": "mine", "metrics": {"last_loss": 25.5}, **run}

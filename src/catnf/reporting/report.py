@@ -152,11 +152,12 @@ def _curves(folder: Path, options: ReportOptions, trained: Mapping[str, Path]) -
         curves = {name: read_losses(run) for name, run in trained.items()}
         image = draw_curves(folder / "curves.png", curves, "bits per variable")
         parts.append(picture(image, "loss curves of tiny flows", "The flows above.", wide=True))
-    stored = options.results.get("losses/text8")
-    if stored is not None:
-        image = draw_curves(folder / "curves-text8.png", stored_curves(stored))
-        alt = "loss curves of flows and of a language model on text8"
-        parts.append(picture(image, alt, loss_caption(stored), wide=True))
+    for name, stored in options.results.items():
+        kind, _, text = name.partition("/")
+        if kind == "losses":
+            image = draw_curves(folder / f"curves-{text}.png", stored_curves(stored))
+            alt = f"loss curves of flows and of a language model on {text}"
+            parts.append(picture(image, alt, loss_caption(stored), wide=True))
     for place in options.runs:
         found = sorted(file.parent for file in place.rglob(LOSSES))
         for start in range(0, len(found), _MOST_CURVES):

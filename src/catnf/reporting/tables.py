@@ -49,7 +49,6 @@ TEXTS = {
     "lexicon-small": "CNF, small LSTM over whole words, on a CPU (ours)",
     "lexicon-lstm": "language model, LSTM over whole words (ours)",
     "lexicon-small-lstm": "language model, small LSTM over whole words, on a CPU (ours)",
-    "deep": "CNF, three recurrent layers (ours)",
     "linear-recurrence": "CNF, gated linear recurrences (ours)",
     "transformer": "CNF, transformer (ours)",
     "lanes": "CNF, transformer, eight symbols at once (ours)",
