@@ -34,3 +34,35 @@ def test_ranges_hold_the_most_frequent_numbers_too() -> None:
     assert set(flow.sample(50, given={"gain": (-5, 50)})["gain"]) == {0}
     with pytest.raises(InputError, match=r"'gain' held whole numbers from 0 to .* is 20 to 50"):
         flow.sample(1, given={"gain": (20, 50)})
+
+
+def test_numbers_keep_the_decimals_of_the_table() -> None:
+    """Prices have cents, weights in single precision a digit; what was measured has all its digits."""
+    random = np.random.default_rng(0)
+    price = random.uniform(1, 9, 400).round(2)
+    weight = random.normal(50, 9, 400).round(1).astype(np.float32)
+    table = pd.DataFrame({"price": price, "weight": weight, "noise": random.normal(size=400)})
+    flow = CategoricalFlow(random_state=0, max_steps=60).fit(table)
+    drawn = flow.sample(300)
+    assert (drawn["price"].round(2) == drawn["price"]).all()
+    assert (drawn["weight"].round(1) == drawn["weight"]).all()
+    assert drawn["weight"].dtype == np.float32
+    assert (drawn["noise"].round(6) != drawn["noise"]).all()
+    assert drawn["price"].nunique() > 150
+    gaps = table.head(20).copy()
+    gaps.loc[:9, "price"] = np.nan
+    filled = CategoricalFlow(missing="impute", random_state=0, max_steps=60).fit(table).impute(gaps)["price"]
+    assert (filled.round(2) == filled).all()
+
+
+def test_ranges_are_of_numbers_with_their_decimals() -> None:
+    """What is drawn rounds to a number within the range, any of them; one number may be given as well."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"size": random.uniform(0, 2, 500).round(1), "on": random.random(500) < 0.5})
+    flow = CategoricalFlow(random_state=0, max_steps=60).fit(table)
+    assert set(flow.sample(200, given={"size": (0.25, 0.5)})["size"]) == {0.3, 0.4, 0.5}
+    assert set(flow.sample(20, given={"size": 0.7})["size"]) == {0.7}
+    with pytest.raises(InputError, match=r"'size' held numbers of 1 decimal from 0 to 2 .* is 0.25 to 0.28"):
+        flow.sample(1, given={"size": (0.25, 0.28)})
+    with pytest.raises(InputError, match=r"numbers of 1 decimal .* is 0.75;"):
+        flow.sample(1, given={"size": 0.75})

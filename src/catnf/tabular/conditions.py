@@ -16,6 +16,8 @@ from catnf.tabular.coding import TableCode
 from catnf.tabular.frames import needed
 from catnf.tabular.schema import Column, as_column, encode_column
 
+_SLACK = 1e-6  # of a unit, by which a number may miss its multiples since it is binary
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -66,7 +68,7 @@ def _condition(column: Column, value: Any) -> Condition:
     cells = encode_column(column, pandas.Series([value], dtype=object))
     found = int(cells.codes[0])
     if column.numeric and found == 0:
-        if column.kind == "continuous":
+        if column.kind == "continuous" and column.decimals is None:
             raise InputError(
                 f"{name!r} is continuous, so no row has exactly {value!r}; give a range (low, high)."
             )
@@ -85,6 +87,8 @@ def _range(column: Column, low: float, high: float, value: Any) -> Condition:
         codes = (0, *codes)
     if not codes:
         kind = "whole numbers " if column.kind == "integer" else ""
+        if column.decimals is not None:
+            kind = f"numbers of {column.decimals} decimal{'s' if column.decimals > 1 else ''} "
         asked = f"{low:g} to {high:g}" if low < high else f"{low:g}"
         least, most = min([column.low, *frequent]), max([column.high, *frequent])
         raise InputError(
@@ -100,11 +104,16 @@ def _scaled(column: Column, low: float, high: float) -> tuple[float, float] | No
     Numbers are cut off at those seen in fitting, so a range beyond these holds none.
     """
     low, high = max(low, column.low), min(high, column.high)
-    if column.kind == "integer" and low <= high:
-        low, high = math.ceil(low), math.floor(high)
+    # What is drawn from so much below a number to so much above becomes that number.
+    below, above = 0.0, 0.0
+    if column.kind == "integer":
+        low, high, above = math.ceil(low), math.floor(high), 1.0
+    elif column.decimals is not None:
+        unit = 10.0**-column.decimals
+        low, high = math.ceil(low / unit - _SLACK) * unit, math.floor(high / unit + _SLACK) * unit
+        below = above = unit / 2
     if low > high:
         return None
-    unit = 1.0 if column.kind == "integer" else 0.0  # whole numbers are drawn within it
-    first = -math.inf if low <= column.low else (low - column.center) / column.scale
-    last = math.inf if high >= column.high else (high + unit - column.center) / column.scale
+    first = -math.inf if low <= column.low else (low - below - column.center) / column.scale
+    last = math.inf if high >= column.high else (high + above - column.center) / column.scale
     return first, last

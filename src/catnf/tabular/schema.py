@@ -22,6 +22,7 @@ FEW = 20
 _SPIKE = 0.05  # share of rows from which on a single number is a category of its own
 _SPIKE_ROWS = 10  # and rows that it takes at least
 _MOST_SPIKES = 4
+_MOST_DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Column:
         pooled_counts: how often they occur.
         missing: whether missing cells were seen, and are a value of the column.
         unknown: whether missing cells were seen, and are cells that are not known.
+        decimals: that all continuous numbers keep to, so that drawn ones do too; `None` where they have more.
         numbers: whether a numeric column has cells that are neither a label nor missing.
         center: subtracted from numbers.
         scale: what they are then divided by.
@@ -64,6 +66,7 @@ class Column:
     ordered: tuple[Label, ...] = ()
     is_ordered: bool = False
     unknown: bool = False
+    decimals: int | None = None
 
     @property
     def numeric(self) -> bool:
@@ -132,7 +135,7 @@ def learn_column(name: str, series: Any, categorical: bool, rare: int, imputes: 
         kind: Kind = "categorical" if base.missing else "constant"
         return replace(base, kind=kind, labels=(counts[0][0],), ordered=ordered, is_ordered=is_ordered)
     if is_number and not categorical and (len(counts) > FEW or len(counts) > 0.2 * len(seen)):
-        return _learn_numbers(base, seen.to_numpy(dtype=np.float64), counts)
+        return _learn_numbers(base, seen.to_numpy(), counts)
     common = [(label, count) for label, count in counts if count >= rare]
     others = [(label, count) for label, count in counts if count < rare]
     return replace(
@@ -146,7 +149,8 @@ def learn_column(name: str, series: Any, categorical: bool, rare: int, imputes: 
     )
 
 
-def _learn_numbers(base: Column, values: NDArray[np.float64], counts: Sequence[tuple[Label, int]]) -> Column:
+def _learn_numbers(base: Column, seen: NDArray[Any], counts: Sequence[tuple[Label, int]]) -> Column:
+    values = seen.astype(np.float64)
     enough = max(_SPIKE * len(values), _SPIKE_ROWS)
     spikes = [label for label, count in counts[:_MOST_SPIKES] if count > enough]
     rest = values[~np.isin(values, np.array(spikes, dtype=np.float64))]
@@ -164,7 +168,15 @@ def _learn_numbers(base: Column, values: NDArray[np.float64], counts: Sequence[t
         scale=scale,
         low=float(rest.min()),
         high=float(rest.max()),
+        decimals=None if whole else _decimals(seen),
     )
+
+
+def _decimals(seen: NDArray[Any]) -> int | None:
+    """The fewest decimals that numbers `[rows]` are written with, in their own precision; `None` for many."""
+    values = seen if seen.dtype.kind == "f" else seen.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return next((n for n in range(1, _MOST_DECIMALS + 1) if (np.round(values, n) == values).all()), None)
 
 
 def encode_column(column: Column, series: Any) -> Cells:
@@ -216,6 +228,8 @@ def decode_column(
             numbers = np.clip(values * column.scale + column.center, column.low, column.high)
             if column.kind == "integer":
                 numbers = np.floor(numbers)
+            elif column.decimals is not None:
+                numbers = np.round(numbers, column.decimals)
             cells[codes == 0] = numbers[codes == 0]
         if column.missing:
             cells[codes == column.missing_code] = None
