@@ -223,6 +223,9 @@ def test_adjacencies_of_numbers_are_edges() -> None:
     assert torch.equal(ctx.edges, triangle.unsqueeze(0).bool())
     with pytest.raises(InputError, match=r"has shape \(3, 3\); give \[batch, elements, elements\]"):
         GraphContext.of(triangle)
+    for wrong, what in ((torch.ones(3, 3), "from a node to itself"), (triangle.tril(), "in one direction")):
+        with pytest.raises(InputError, match=f"Graph 1 has an edge {what}"):
+            GraphContext.of(torch.stack([triangle, wrong])).check()
 
 
 def test_features_that_examples_share_stay_shared() -> None:

@@ -68,6 +68,9 @@ class Context:
         """The size of every example as an input of networks, about 1: `[batch, elements, 1]`."""
         return (self.counts(like) / 24.0).view(-1, 1, 1).expand(-1, self.elements, 1)
 
+    def check(self) -> None:
+        """Raise `InputError` where what was given cannot be; waits for the device, so not for a step."""
+
     def pairs(self) -> Context:
         """The context whose elements are the unordered pairs of elements, in the order of `catnf.pairs`."""
         count = pair_count(self.elements)
@@ -228,6 +231,18 @@ class GraphContext(Context):
             )
         edges = adjacency if adjacency.dtype == torch.bool else adjacency != 0
         return cls(batch=edges.shape[0], elements=edges.shape[1], mask=mask, adjacency=edges)
+
+    def check(self) -> None:
+        if self.adjacency is None:
+            return
+        loops = self.adjacency.diagonal(dim1=1, dim2=2).any(1)
+        single = (self.adjacency != self.adjacency.mT).flatten(1).any(1)
+        for wrong, what in ((loops, "from a node to itself"), (single, "in one direction only")):
+            if wrong.any():
+                raise InputError(
+                    f"Graph {int(wrong.nonzero()[0])} has an edge {what}; "
+                    "give a symmetric adjacency with nothing on its diagonal."
+                )
 
     @property
     def edges(self) -> Tensor:

@@ -92,6 +92,7 @@ class FittedModel:
             raise InputError(f"The number of samples is {count}; give at least 1.")
         if ctx is None:
             ctx = self.sample_context(count, seed)
+        ctx.check()
         if ctx.batch != count:
             raise InputError(
                 f"{count} samples were asked for with a context of {ctx.batch}; repeat it as needed."
@@ -144,6 +145,7 @@ class FittedModel:
         self.task.check(x)
         if ctx is None:
             ctx = self.task.context(x)
+        ctx.check()
         self.model.check(x, ctx)
         generator = seeded_generator(seed, self.device)
         at_once = max(1, chunk // (1 if self.model.exact else max(1, samples)))
