@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -94,15 +95,23 @@ def with_optimum(evaluation: Evaluation, fitted: FittedModel) -> Evaluation:
 
 
 @torch.no_grad()
-def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Evaluation:
-    """What is measured on held-out examples: bits per variable, the training bound, reconstruction."""
+def evaluate_likelihood(
+    fitted: FittedModel,
+    options: EvaluationOptions,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> Evaluation:
+    """What is measured on held-out examples: bits per variable, the training bound, reconstruction.
+
+    `progress` is told what is done, how much of it, of how much.
+    """
     start = time.monotonic()
     # Only scores: on the way to latents and back, rounding in between would count as an error of the model.
     scorer = fitted.in_bfloat16() if options.precision == "bfloat16" else fitted
     x = fitted.task.evaluation(options.split, options.examples)
     ctx = fitted.task.evaluation_context(options.split, options.examples)
     at_once = max(1, _pairs_at_once(fitted, options) // ctx.elements**2)
-    draws = scorer.likelihoods(x, options.samples, options.seed, at_once, ctx)
+    scoring = partial(progress, "scored")
+    draws = scorer.likelihoods(x, options.samples, options.seed, at_once, ctx, scoring)
     nats, single = importance_weighted(draws), draws.mean(1)
     elements = ctx.counts(nats)
     per_unit, bound, back = likelihood_names(fitted)
@@ -123,7 +132,7 @@ def evaluate_likelihood(fitted: FittedModel, options: EvaluationOptions) -> Eval
         left_out = fitted.task.extra_bits(options.split, options.examples)
         metrics |= left_out
         n |= {by_example: len(x), "bits_reconstruction": len(few)} | dict.fromkeys(left_out, len(x))
-    metrics[back] = _reconstruction(fitted, few, given, options.seed)
+    metrics[back] = _reconstruction(fitted, few, given, options.seed, partial(progress, "forth and back"))
     low = {per_unit: "with networks in bfloat16"} if options.precision == "bfloat16" else {}
     return Evaluation(metrics, intervals, n, options.split, time.monotonic() - start, protocols=low)
 
@@ -218,7 +227,9 @@ def _best_of(fitted: FittedModel, options: EvaluationOptions) -> dict[str, Measu
     }
 
 
-def _reconstruction(fitted: FittedModel, x: Tensor, ctx: Context, seed: int) -> float:
+def _reconstruction(
+    fitted: FittedModel, x: Tensor, ctx: Context, seed: int, progress: Callable[[int, int], None]
+) -> float:
     """The share of variables, or of whole examples, that come back from a trip through the latent space."""
     generator = torch.Generator(device=fitted.device).manual_seed(seed)
     right = 0.0
@@ -228,6 +239,7 @@ def _reconstruction(fitted: FittedModel, x: Tensor, ctx: Context, seed: int) -> 
         moved = x[start : start + at_once].to(fitted.device)
         back = fitted.model.reconstruct(moved, piece, generator)
         right += float(fitted.task.recovered(moved, back, piece).sum())
+        progress(min(start + at_once, len(x)), len(x))
     return right / len(x)
 
 

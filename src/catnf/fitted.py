@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -128,6 +128,7 @@ class FittedModel:
         seed: int | None = None,
         chunk: int = 16_384,
         ctx: Context | None = None,
+        progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> Tensor:
         """Draws of lower bounds of `log p(x)`, in nats: `[batch, samples]`, one draw where it is exact.
 
@@ -137,6 +138,7 @@ class FittedModel:
             seed: for the same draws again.
             chunk: examples times draws that are processed at once.
             ctx: what belongs to the examples, where it does not follow from them.
+            progress: told how many examples are done, of how many.
         """
         try:
             x = torch.as_tensor(x)
@@ -154,6 +156,7 @@ class FittedModel:
             piece = ctx.select(start, start + at_once).to(self.device)
             moved = x[start : start + at_once].to(self.device)
             parts.append(self.model.likelihoods(moved, piece, samples, generator, chunk))
+            progress(min(start + at_once, len(x)), len(x))
         return torch.cat(parts).cpu()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,11 @@ class TextOptions:
     seed: int | None = None  # for the same texts again, on the same kind of device
 
     def __post_init__(self) -> None:
+        for name, whole in (("count", self.count), ("length", self.length)):
+            if whole is not None and not isinstance(whole, Integral):
+                raise InputError(f"{name} is {whole!r}; give a whole number.")
+        if not isinstance(self.prompt, str | None):
+            raise InputError(f"The prompt is {self.prompt!r}; give a string.")
         if self.count < 1:
             raise InputError(f"The number of samples is {self.count}; give at least 1.")
         if self.prompt == "":

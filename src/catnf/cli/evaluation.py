@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from catnf.evaluation import Evaluation, EvaluationOptions
     from catnf.fitted import FittedModel
 
-_DRAWS, _EXAMPLES, _GENERATED, _RECONSTRUCTED = 100, 512, 10_000, 2048
+_EXAMPLES = 512
 
 
 @app.command()
@@ -28,19 +28,23 @@ def evaluate(
     name: Annotated[str, typer.Argument(help="A bundled model's name, a run's folder, or a model file.")],
     samples: Annotated[
         int | None,
-        typer.Option(help=f"Draws of the importance-weighted bound; default: {_DRAWS}.", callback=within(1)),
+        typer.Option(
+            help="Draws of the importance-weighted bound; default: 100, of texts 4.", callback=within(1)
+        ),
     ] = None,
     examples: Annotated[
         int | None, typer.Option(help=f"Examples that are scored; default: {_EXAMPLES}.", callback=within(1))
     ] = None,
     generated: Annotated[
         int | None,
-        typer.Option(help=f"Samples that are drawn and measured; default: {_GENERATED}.", callback=within(0)),
+        typer.Option(
+            help="Samples that are drawn and measured; default: 10,000, of texts 200.", callback=within(0)
+        ),
     ] = None,
     reconstructed: Annotated[
         int | None,
         typer.Option(
-            help=f"Of the scored examples, those that go to latents and back; default: {_RECONSTRUCTED}.",
+            help="Of the scored examples, those that go to latents and back; default: 2,048, of texts 64.",
             callback=within(1),
         ),
     ] = None,
@@ -79,17 +83,18 @@ def evaluate(
         low = precision if precision != "float32" else None
         scoring = {"--examples": examples, "--samples": samples, "--precision": low}
         _refuse("--likelihood brings figures", scoring | {"--reconstructed": reconstructed})
+    fitted = load(name, chosen_device(device))
+    usual = fitted.task.amounts
     options = EvaluationOptions(
         split,
         _EXAMPLES if examples is None else examples,
-        _DRAWS if samples is None else samples,
-        _GENERATED if generated is None else generated,
-        _RECONSTRUCTED if reconstructed is None else reconstructed,
+        usual.draws if samples is None else samples,
+        usual.generated if generated is None else generated,
+        usual.reconstructed if reconstructed is None else reconstructed,
         temperature=1.0 if temperature is None else temperature,
         seed=seed,
         precision=precision,
     )
-    fitted = load(name, chosen_device(device))
     if (options.generated or sampled) and isinstance(fitted.task, Molecules):
         need_rdkit("measure the likelihood only, with --generated 0")
     if results is not None:
@@ -117,12 +122,12 @@ def _measure(
     if likelihood is not None:
         evaluation, parts["likelihood"] = read_likelihood(likelihood, fitted, options.split)
     messages.print(_announcement(options, likelihood is None, drawn and drawn[1].batch, fitted.device.type))
-    if likelihood is None:
-        evaluation = evaluate_likelihood(fitted, options)
-    if drawn or options.generated:
-        with named_bars(counting_bar()) as progress:
+    with named_bars(counting_bar()) as progress:
+        if likelihood is None:
+            evaluation = evaluate_likelihood(fitted, options, progress)
+        if drawn or options.generated:
             more = evaluate_samples(fitted, options, drawn, available_cores(), progress)
-        evaluation = evaluation.joined(more)
+            evaluation = evaluation.joined(more)
     return with_optimum(evaluation, fitted), parts
 
 

@@ -65,7 +65,15 @@ def train(
     column: Annotated[str | None, typer.Option(help="Of a table of --smiles.")] = None,
     text: Annotated[Path | None, typer.Option(help="A UTF-8 text of your own to learn from.")] = None,
     level: Annotated[
-        Literal["characters", "words"] | None, typer.Option(help="Of --text; default: characters.")
+        Literal["characters", "words"] | None,
+        typer.Option(help="Of --text; default: as in the experiment, characters for text."),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            help="Symbols of --text to keep; default: 256 characters, 10,000 words.",
+            callback=within(2, 32_767),
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Start of all randomness.", callback=a_seed)] = 0,
     device: Device = "auto",
@@ -104,10 +112,10 @@ def train(
         from catnf.cli.molecules import own_molecules
 
         name, own = own_molecules(name, smiles, vocabulary or "neutral", column, silent)
-    if text is not None or level is not None or name == "text":
+    if text is not None or level is not None or size is not None or name == "text":
         from catnf.cli.text import own_text
 
-        name, own = own_text(name, text, level, silent)
+        name, own = own_text(name, text, level, size, silent)
     experiment = load_experiment(name, [*own, *(overrides or ())])
     folder = output or Path("runs") / experiment.name / f"seed-{seed}"
     where = (device, devices, nodes)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from catnf.text import TextOptions
 
 _DEFAULT = "text/text8/mixture"  # whose settings a text of one's own is learned with
+_WORDS = "text/text8-words/mixture"  # and by words
 
 
 @data.command("text")
@@ -63,7 +64,7 @@ def make_text(
             "sentences": dict(summary.sentences),
             "unknown": {split: dict(counts.most_common(100)) for split, counts in summary.unknown.items()},
             "lowered": {split: dict(counts) for split, counts in summary.lowered.items()},
-            "vectors": summary.vectors,
+            "vectors": summary.vectors or 0,
         }
         print(json.dumps(told))
         return
@@ -71,13 +72,16 @@ def make_text(
     print(path)
 
 
-def own_text(name: str, file: Path | None, level: Level | None, quiet: bool) -> tuple[str, list[str]]:
+def own_text(
+    name: str, file: Path | None, level: Level | None, size: int | None, quiet: bool
+) -> tuple[str, list[str]]:
     """Prepare a user's text beside its file.
 
     Args:
         name: an experiment with text, or `text` for the one of text8.
         file: the user's.
-        level: of what a symbol is; default: characters.
+        level: of what a symbol is; default: as in the experiment.
+        size: symbols to keep.
         quiet: say nothing.
 
     Returns:
@@ -90,13 +94,14 @@ def own_text(name: str, file: Path | None, level: Level | None, quiet: bool) -> 
     if file is None:
         raise InputError("No text is named; give a UTF-8 file with --text mine.txt.")
     check_source(str(file))
-    level = level or "characters"
-    named = {"characters": _DEFAULT, "words": "text/text8-words/mixture"}[level] if name == "text" else name
-    if not isinstance(load_experiment(named).task, TextTaskConfig):
+    named = (_WORDS if level == "words" else _DEFAULT) if name == "text" else name
+    usual = load_experiment(named).task
+    if not isinstance(usual, TextTaskConfig):
         raise InputError(f"--text is for models of text, which {name} is not; train text instead.")
+    level = level or usual.level
     started = time.monotonic()
     path = _default_path(str(file), level)
-    summary = _prepare(str(file), path, level, None)
+    summary = _prepare(str(file), path, level, size)
     if not quiet:
         _tell(summary, path, time.monotonic() - started)
     vocabulary = TextData.load(path, names=()).vocabulary
@@ -105,7 +110,7 @@ def own_text(name: str, file: Path | None, level: Level | None, quiet: bool) -> 
         "task.source": str(path.resolve()),  # so that the run goes on from any folder
         "task.level": level,
         "task.words": len(vocabulary),
-        "task.alphabet": "".join(vocabulary.symbols[1:]) if level == "characters" else "",
+        "task.alphabet": vocabulary.alphabet,  # so that the model writes without the file
         "task.groups": [],  # which are for sentences
     }
     return named, [as_override(field, value) for field, value in values.items()]
@@ -152,10 +157,11 @@ def print_texts(fitted: FittedModel, options: TextOptions, output: Path | None, 
         return
     if output is None:
         print("\n\n".join(texts) if any("\n" in text for text in texts) else "\n".join(texts))
-    messages.print(f"{len(texts):,} texts in {seconds:.1f} s")
+    messages.print(f"{len(texts):,} text{'s' if len(texts) != 1 else ''} in {seconds:.1f} s")
 
 
 def _tell(summary: Summary, path: Path, seconds: float) -> None:
+    from catnf.tasks.text.preparation import VECTORS_ADDRESS, VECTORS_TEXT
     from catnf.tasks.text.vocabulary import told_counts
 
     for split, count in summary.symbols.items():
@@ -166,7 +172,12 @@ def _tell(summary: Summary, path: Path, seconds: float) -> None:
             messages.print(f"  taken in lower case: {told_counts(lowered)}")
         if unknown:
             share = sum(unknown.values()) / max(1, count)
-            messages.print(f"  unknown, {share:.2%} of all: {told_counts(unknown)}")
+            taken = f", taken as {summary.unknown_symbol!r}"
+            messages.print(f"  unknown, {share:.2%} of all{taken}: {told_counts(unknown)}")
     vectors = f", {summary.vectors:,} of them with word vectors" if summary.vectors else ""
     messages.print(f"{summary.categories:,} different symbols{vectors}.")
+    if summary.vectors == 0:
+        messages.print(
+            f"Words start at random vectors, since there is no {VECTORS_TEXT} ({VECTORS_ADDRESS})."
+        )
     messages.print(f"{path.stat().st_size:,} bytes in {seconds:.0f} s.")

@@ -28,7 +28,8 @@ def start_vectors(words: Tensor | None, categories: int, features: int) -> Tenso
     width = min(features, words.shape[1])
     present = words.any(dim=1)
     known = words[present, :width]
-    out[present, :width] = (known - known.mean(0)) / known.std(0).clamp(min=1e-6)
+    if len(known) > 1:  # of a single one nothing tells what is usual
+        out[present, :width] = (known - known.mean(0)) / known.std(0).clamp(min=1e-6)
     return out
 
 

@@ -67,6 +67,9 @@ def download(
             part.unlink()
             found = _receive(address, part, target.name, progress)
     except (HTTPException, HTTPError, URLError, TimeoutError, ConnectionError) as error:
+        with suppress(OSError):
+            if not part.stat().st_size:
+                part.unlink()
         reason = getattr(error, "reason", None) or error
         raise StorageError(f"{target.name} cannot be downloaded ({reason}); {advice}.") from error
     except OSError as error:
@@ -94,7 +97,7 @@ def _receive(address: str, part: Path, name: str, progress: Progress) -> str:
             if error.code != 416 or not have:
                 raise
             # Nothing lies behind what is there: it is whole, or of another file.
-            return _digest(part)
+            return checksum(part)
         with response:
             if response.status == 206:
                 digest.update(part.read_bytes())
@@ -123,6 +126,7 @@ def _copy(
     return done
 
 
-def _digest(path: Path) -> str:
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -81,6 +81,20 @@ class Measuring:
         return advance
 
 
+class Amounts(NamedTuple):
+    """How much is measured where nobody says.
+
+    Attributes:
+        draws: of the importance-weighted bound.
+        generated: samples that are drawn.
+        reconstructed: examples that go to latents and back.
+    """
+
+    draws: int = 100
+    generated: int = 10_000
+    reconstructed: int = 2048
+
+
 class Task(ABC):
     """Where batches come from, and how good samples are.
 
@@ -106,6 +120,11 @@ class Task(ABC):
     def pooled(self) -> bool:
         """Whether bits are those of all variables of all examples together, and not a mean over examples."""
         return False
+
+    @property
+    def amounts(self) -> Amounts:
+        """What `catnf evaluate` measures by default."""
+        return Amounts()
 
     @property
     def optimum(self) -> float | None:

@@ -13,6 +13,8 @@ from catnf.errors import InputError, StorageError
 from catnf.experiments import Experiment
 from catnf.storage import load_tensors
 
+_LONGEST_TOLD = 60  # characters of a setting that are shown
+
 CHECKPOINT = "checkpoint.safetensors"
 MODEL = "model.safetensors"
 LOSSES = "losses.csv"
@@ -94,7 +96,12 @@ def _difference(stored: Experiment, wanted: Experiment, stored_seed: object, see
         return f"seed {stored_seed}, not {seed}"
     left, right = _leaves(to_mapping(stored)), _leaves(to_mapping(wanted))
     name = next(key for key in left if left[key] != right.get(key))
-    return f"{name}={left[name]}, not {right.get(name)}"
+    return f"{name}={_short(left[name])}, not {_short(right.get(name))}"
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}..."
 
 
 def _leaves(values: object, prefix: str = "") -> dict[str, object]:

@@ -23,7 +23,7 @@ class TextTaskConfig:
     level: Level = "characters"  # or words
     window: int = 256  # symbols of an example; of the Penn Treebank the most of a sentence
     words: int = 10_000  # of a vocabulary of words, the unknown one among them
-    alphabet: str = ""  # characters of a user's text, besides the unknown one
+    alphabet: str = ""  # of a user's text, besides what is unknown: characters, or words between blanks
     groups: tuple[
         int, ...
     ] = ()  # largest lengths of groups of sentences that are padded together in training

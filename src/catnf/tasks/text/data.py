@@ -12,6 +12,7 @@ from torch import Tensor
 from catnf.context import Context, SequenceContext
 from catnf.errors import InputError, StorageError
 from catnf.tasks.task import (
+    Amounts,
     Measured,
     Measurement,
     Measuring,
@@ -26,7 +27,7 @@ from catnf.tasks.text.archive import TextData, TextPart
 from catnf.tasks.text.lexicon import WordCounts, count_words, separators_of
 from catnf.tasks.text.sources import NAMES, dataset_path
 from catnf.tasks.text.tables import Group, Tables, grouped
-from catnf.tasks.text.vocabulary import BUILT_IN, UNKNOWN_WORD, Level, Vocabulary, character_vocabulary
+from catnf.tasks.text.vocabulary import BUILT_IN, UNKNOWN_WORD, Level, Vocabulary, told_vocabulary
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,15 @@ class Text(Task):
 
     Running text is cut into windows: at random places for training, one after another for evaluation, where
     the last one may be shorter. Sentences are examples of their own, those that fit into a window. The file
-    is read when it is first needed: a trained model of characters writes without it.
+    is read when it is first needed: a trained model that knows its symbols writes without it.
 
     Attributes:
         source: one of `NAMES`, or the path of a prepared file or of the text it was made of.
         level: of what a symbol is.
         window: symbols of an example.
         words: symbols of a vocabulary of words.
-        alphabet: characters of a user's text; empty where the vocabulary is known, or in the file.
+        alphabet: characters of a user's text, or its words with blanks between them; empty where the
+            vocabulary is known, or in the file.
         groups: largest lengths of the groups that training sentences are put into, so that short ones need
             not be padded to a window; a step draws from one of them, chosen by its share of all symbols.
     """
@@ -68,7 +70,7 @@ class Text(Task):
         """The symbols; from the file where nothing else tells them."""
         if self.source in BUILT_IN:
             return BUILT_IN[self.source]
-        return character_vocabulary(self.alphabet) if self.alphabet else self._header.vocabulary
+        return told_vocabulary(self.level, self.alphabet) if self.alphabet else self._header.vocabulary
 
     @property
     def categories(self) -> int:
@@ -81,6 +83,11 @@ class Text(Task):
     @property
     def pooled(self) -> bool:
         return True
+
+    @property
+    def amounts(self) -> Amounts:
+        # Texts are written symbol by symbol, and their bounds hardly depend on the draws.
+        return Amounts(draws=4, generated=200, reconstructed=64)
 
     @property
     def has_sentences(self) -> bool:
@@ -174,6 +181,11 @@ class Text(Task):
         return {"bits_length": float(nats.sum() / lengths.sum()) / math.log(2)}
 
     def context(self, x: Tensor) -> SequenceContext:
+        if self.has_sentences:
+            raise InputError(
+                "Symbols do not tell where sentences end; give the context they were drawn with, "
+                "or their lengths, as ctx=SequenceContext.of(x, lengths)."
+            )
         return SequenceContext.of(x)
 
     def sample_context(self, size: int, device: torch.device | str = "cpu") -> SequenceContext:
@@ -240,9 +252,9 @@ class Text(Task):
                     f"The prepared text has {len(data.vocabulary)} words, but task.words is {self.words}; "
                     f"set task.words={len(data.vocabulary)}."
                 )
-            if self.alphabet and data.vocabulary != character_vocabulary(self.alphabet):
+            if self.alphabet and data.vocabulary != told_vocabulary(self.level, self.alphabet):
                 raise StorageError(
-                    f"{path} has other characters than task.alphabet, so it was made of another text; "
+                    f"{path} has other {self.level} than task.alphabet, so it was made of another text; "
                     "make it anew with catnf data text FILE."
                 )
             self._kept[split] = data

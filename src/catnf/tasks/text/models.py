@@ -112,7 +112,7 @@ class TextModelConfig:
         if not recurrent and self.feed_forward:
             raise InputError(
                 f"model.feed_forward is {self.feed_forward}, but every layer of a {network} has one anyway; "
-                "leave it out, or use model.network=lstm."
+                "set model.feed_forward=0, or model.network=lstm."
             )
         if transformer and (self.hidden % self.heads or self.hidden // self.heads % 2):
             raise InputError(
@@ -143,6 +143,8 @@ class TextModelConfig:
         """A freshly initialized model for `task`."""
         if not isinstance(task, Text):
             raise InputError(f"Model {self.kind} is for texts, but {task.name} is none; choose another kind.")
+        if self.network == "lexicon" and task.level == "words":
+            raise InputError("model.network is lexicon, which is for characters; use model.network=lstm.")
         if task.window % self.lanes:
             raise InputError(
                 f"model.lanes is {self.lanes}, no divisor of task.window={task.window}; change either."

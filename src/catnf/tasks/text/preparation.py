@@ -46,7 +46,8 @@ class Summary:
         sentences: of every split, where there are sentences.
         unknown: by split, how often which characters or words became the unknown symbol.
         lowered: by split, how often which characters were taken in lower case.
-        vectors: words that have a vector.
+        vectors: words that have a vector; `None` for characters.
+        unknown_symbol: what unknown characters or words become.
     """
 
     fingerprint: str
@@ -55,7 +56,8 @@ class Summary:
     sentences: Mapping[str, int]
     unknown: Mapping[str, Counter[str]]
     lowered: Mapping[str, Counter[str]]
-    vectors: int
+    vectors: int | None
+    unknown_symbol: str
 
 
 def prepare(
@@ -126,8 +128,15 @@ def _write(path: Path, vocabulary: Vocabulary, texts: Mapping[str, str | list[st
         {split: len(part.lengths) for split, part in parts.items() if part.lengths is not None},
         unknown,
         lowered,
-        0 if vectors is None else int(vectors.any(axis=1).sum()),
+        _with_vectors(vocabulary, vectors),
+        vocabulary.symbols[vocabulary.unknown],
     )
+
+
+def _with_vectors(vocabulary: Vocabulary, vectors: NDArray[np.float16] | None) -> int | None:
+    if vocabulary.level == "characters":
+        return None
+    return 0 if vectors is None else int(vectors.any(axis=1).sum())
 
 
 def _rule(source: str, vocabulary: Vocabulary) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catnf.errors import InputError, StorageError
-from catnf.tasks.download import Progress, PublicFile, fetch
+from catnf.tasks.download import Progress, PublicFile, checksum, fetch
 from catnf.tasks.files import find_data, need_data
 from catnf.tasks.text.vocabulary import Level
 
@@ -27,7 +27,8 @@ FINGERPRINTS = {
 SPLITS = ("train", "validation", "test")
 
 _TEXT8_PARTS = {"train": (0, 90_000_000), "validation": (90_000_000, 95_000_000), "test": (95_000_000, None)}
-_SHARES = (0.9, 0.05, 0.05)  # of a user's file
+_ENDS = (0.9, 0.95)  # of a user's file, where what trains and what validates ends
+_NEAR = 100  # characters
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Known:
         """The text of the split."""
         found = find_data(self.compact)
         path = fetch(self.public, progress) if found is None else found
+        if found is None and not self.sha256 and checksum(path) != self.public.sha256:
+            raise StorageError(f"{path} is another file than the published one; remove it.")
         try:
             if found is not None:
                 content = lzma.decompress(path.read_bytes())
@@ -134,10 +137,16 @@ def read_text_file(path: Path) -> dict[str, str]:
         raise InputError(f"{path} is not UTF-8 text; save it as such or give another file.") from error
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}; give the path of a text.") from error
-    first, second = int(len(text) * _SHARES[0]), int(len(text) * (_SHARES[0] + _SHARES[1]))
+    first, second = (_blank_from(text, int(len(text) * share)) for share in _ENDS)
     if first < 100 or second == first:
         raise InputError(f"{path} has {len(text)} characters; give a longer text, best a million or more.")
     return {"train": text[:first], "validation": text[first:second], "test": text[second:]}
+
+
+def _blank_from(text: str, place: int) -> int:
+    """The next place with a blank, so that no word is cut; `place` itself where none is near."""
+    found = next((at for at in range(place, min(place + _NEAR, len(text))) if text[at].isspace()), place)
+    return min(found, len(text))
 
 
 def level_of(name: str, asked: Level | None = None) -> Level:
@@ -146,7 +155,8 @@ def level_of(name: str, asked: Level | None = None) -> Level:
     if name in NAMES:
         own = "characters" if name in ("ptb", "text8") else "words"
     if own is not None and asked not in (None, own):
-        raise InputError(f"{name} is learned by {own}, not by {asked}; leave the level out.")
+        other = ", or take text8-words" if name == "text8" else ""
+        raise InputError(f"{name} is learned by {own}, not by {asked}; leave the level out{other}.")
     return own or asked or "characters"
 
 

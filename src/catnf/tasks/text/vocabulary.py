@@ -22,6 +22,7 @@ UNKNOWN_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
 _PRIVATE = 0xE000  # first of the code points that no text uses; they stand for symbols of several characters
 _AT_ONCE = 1 << 22  # characters whose words are held as strings at the same time
+_LONGEST_TOLD = 40  # characters of an unknown word that are shown
 
 
 class Coded(NamedTuple):
@@ -71,6 +72,11 @@ class Vocabulary:
     def encode(self, text: str) -> Coded:
         """The codes of a text."""
         return self._encode_words(text) if self.level == "words" else self._encode_characters(text)
+
+    @property
+    def alphabet(self) -> str:
+        """What `told_vocabulary` makes a vocabulary of, whose first symbol is the unknown one."""
+        return (" " if self.level == "words" else "").join(self.symbols[1:])
 
     def decode(self, codes: Iterable[int]) -> str:
         """The text of codes.
@@ -157,6 +163,13 @@ def most_frequent_characters(text: str, size: int) -> Vocabulary:
     return character_vocabulary("".join(sorted(ranked[: size - 1])))
 
 
+def told_vocabulary(level: Level, alphabet: str) -> Vocabulary:
+    """The unknown symbol and those of `alphabet`: its characters, or its words with blanks between them."""
+    if level == "characters":
+        return character_vocabulary(alphabet)
+    return Vocabulary("words", (UNKNOWN_WORD, *alphabet.split()), 0)
+
+
 def character_vocabulary(alphabet: str) -> Vocabulary:
     """The unknown character and those of `alphabet`.
 
@@ -189,5 +202,6 @@ def told_counts(counts: Counter[str], most: int = 8) -> str:
     """
     shown: Sequence[tuple[str, int]] = counts.most_common(most)
     more = len(counts) - len(shown)
-    named = ", ".join(f"{name!r} ({times:,})" for name, times in shown)
+    cut = [(name if len(name) <= _LONGEST_TOLD else f"{name[:_LONGEST_TOLD]}...", n) for name, n in shown]
+    named = ", ".join(f"{name!r} ({times:,})" for name, times in cut)
     return f"{named} and {more:,} more" if more > 0 else named
