@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from catnf import sample_texts
+from catnf import sample_texts, score_texts
 from catnf.errors import InputError
 from catnf.evaluation import EvaluationOptions, evaluate_likelihood
 from catnf.experiments import load_experiment
@@ -263,3 +263,41 @@ def test_a_run_that_ends_before_its_warm_up_says_so(run_catnf: Run, story: Path)
     assert done.code == 0
     assert "Learning rates were still rising, for 50 steps" in done.err
     assert "--set training.warmup=1" in done.err
+
+
+def test_texts_are_scored(run_catnf: Run, story: Path) -> None:
+    """Every line by itself, however long the others are; the most unusual come first."""
+    train(run_catnf, story, "lstm", "runs", "training.steps=60", "training.matrix_learning_rate=0.02")
+    lines = ["the cat sat on the mat; the dog ran away.", "the dog", "tttt €€ mmmm"]
+    Path("lines.txt").write_text("\n".join([lines[0], "", *lines[1:]]) + "\n", encoding="utf-8")
+    told = json.loads(run_catnf("score", "runs", "lines.txt", "--json").out)
+    assert [found["line"] for found in told["texts"]][0] == 4
+    assert sorted(found["line"] for found in told["texts"]) == [1, 3, 4]
+    scored = score_texts(lines, "runs")
+    assert [one.symbols for one in scored] == [41, 7, 12]
+    assert [one.unknown for one in scored] == [0, 0, 2]
+    fitted = load("runs")
+    for line, one in zip(lines, scored, strict=True):
+        codes = torch.from_numpy(fitted.task.vocabulary.encode(line).codes.astype("int64"))
+        nats = float(fitted.log_prob(codes[None]))
+        assert one.bits == pytest.approx(-nats / math.log(2), rel=1e-4)
+        assert one.bits_per_symbol == one.bits / len(codes)
+    written = run_catnf("score", "lines.txt", "--model", "runs", "-o", "scores.csv")
+    assert written.code == 0, written.err
+    assert Path("scores.csv").read_text().splitlines()[0] == "line,text,symbols,unknown,bits,bits_per_char"
+    with pytest.raises(InputError, match="Text 1 is '', which has no symbols"):
+        score_texts(["a", ""], "runs")
+    assert score_texts([], "runs") == []
+    Path("empty.txt").write_text("\n")
+    assert "empty.txt has no texts; give one in a line." in run_catnf("score", "runs", "empty.txt").err
+    assert "--column is for molecules" in run_catnf("score", "runs", "lines.txt", "--column", "a").err
+
+
+def test_scores_of_sentences_hardly_depend_on_their_company() -> None:
+    """A flow's bound has noise, but padding has no part in it; a blank ends a sentence, given or not."""
+    texts = ["the company said it would sell its stake ", "stocks fell", "shares of the bank rose in london"]
+    together = score_texts(texts, "text/ptb/lexicon-small", samples=20)
+    for text, one in zip(texts, together, strict=True):
+        (alone,) = score_texts([text.strip()], "text/ptb/lexicon-small", samples=20, seed=1)
+        assert one.bits == pytest.approx(alone.bits, abs=0.3)
+        assert one.symbols == len(text.strip()) + 1

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from catnf.fitted import FittedModel, bundled_names, load
     from catnf.interpolation import interpolate_molecules
     from catnf.molecules import sample_molecules, score_molecules
-    from catnf.text import sample_texts
+    from catnf.text import sample_texts, score_texts
 
 __version__ = "0.1.0"
 
@@ -22,6 +22,7 @@ __all__ = [
     "sample_molecules",
     "sample_texts",
     "score_molecules",
+    "score_texts",
 ]
 
 
@@ -34,6 +35,7 @@ _MODULES = {
     "sample_molecules": "catnf.molecules",
     "sample_texts": "catnf.text",
     "score_molecules": "catnf.molecules",
+    "score_texts": "catnf.text",
 }
 
 

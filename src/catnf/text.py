@@ -1,8 +1,10 @@
-"""Texts from trained models: written anew, or continued."""
+"""Texts from trained models, written anew or continued, and how likely given ones are."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -22,6 +24,8 @@ DEFAULT_MODEL = "text/text8/mixture"
 """A bundled model: encyclopedia articles in 26 letters and spaces, digits spelled out."""
 LONGEST = 100_000
 """Symbols of a text that is written."""
+
+_AT_ONCE = 1 << 14  # symbols that are scored together, padding included
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,25 @@ class Written(NamedTuple):
     texts: list[str]
     lowered: Counter[str]
     unknown: Counter[str]
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """A given text and how likely it is.
+
+    Attributes:
+        text: as given.
+        symbols: that it has, characters or words.
+        unknown: how many of them the model does not know, and scores as its unknown symbol.
+        bits: importance-weighted bound of the whole text, given how long it is.
+        bits_per_symbol: the more the more unusual.
+    """
+
+    text: str
+    symbols: int
+    unknown: int
+    bits: float
+    bits_per_symbol: float
 
 
 def text_task(fitted: FittedModel) -> Text:
@@ -105,6 +128,61 @@ def sample_texts(
     """
     fitted = model if isinstance(model, FittedModel) else load(model)
     return write_texts(fitted, TextOptions(count, prompt, length, temperature, seed)).texts
+
+
+def score_texts(
+    texts: Sequence[str],
+    model: FittedModel | str | Path = DEFAULT_MODEL,
+    samples: int = 10,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda count: None,
+) -> list[ScoredText]:
+    """How likely texts are, in their order.
+
+    Args:
+        texts: strings with at least one symbol. What a model does not know is taken in lower case, or else
+            as its unknown symbol. A sentence for a model of sentences ends in a blank, as those it learned
+            from; where it does not, one is added.
+        model: of texts, given by itself, its name, its run's folder or its file; by default the bundled one.
+        samples: draws of the bound for every text.
+        seed: of the draws.
+        progress: told how many more texts are scored.
+    """
+    fitted = model if isinstance(model, FittedModel) else load(model)
+    task = text_task(fitted)
+    end = " " if task.has_sentences else ""
+    coded = [task.vocabulary.encode(text if text.endswith(end) else text + end) for text in texts]
+    lengths = torch.tensor([len(found.codes) for found in coded])
+    if len(coded) and not lengths.all():
+        empty = int((lengths == 0).nonzero()[0])
+        raise InputError(f"Text {empty} is {texts[empty]!r}, which has no symbols; leave it out.")
+    nats = torch.zeros(len(coded))
+    for rows in _alike(lengths):
+        longest = int(lengths[rows].max())
+        x = torch.zeros(len(rows), longest, dtype=torch.int64)
+        for place, row in enumerate(rows.tolist()):
+            x[place, : lengths[row]] = torch.from_numpy(coded[row].codes.astype("int64"))
+        same = bool((lengths[rows] == longest).all())
+        ctx = SequenceContext.of(x, None if same else lengths[rows])
+        nats[rows] = fitted.log_prob(x, samples, seed, len(rows) * samples, ctx)
+        progress(len(rows))
+    bits = (-nats / math.log(2)).tolist()
+    return [
+        ScoredText(text, len(found.codes), found.unknown.total(), value, value / len(found.codes))
+        for text, found, value in zip(texts, coded, bits, strict=True)
+    ]
+
+
+def _alike(lengths: Tensor) -> Iterator[Tensor]:
+    """Rows that are scored together, since they are of about the same length: together all of them."""
+    order = lengths.argsort(stable=True)
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop + 1 - start) * int(lengths[order[stop]]) <= _AT_ONCE:
+            stop += 1
+        yield order[start:stop]
+        start = stop
 
 
 def _context(fitted: FittedModel, task: Text, options: TextOptions, prompt: Tensor | None) -> Context:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import io
 import os
@@ -195,3 +196,10 @@ def check_picture_name(path: Path) -> None:
 def typed_command() -> str:
     """What was typed, as it could be typed again."""
     return shlex.join(["catnf", *sys.argv[1:]])
+
+
+def as_csv(header: list[str], rows: list[list[object]]) -> str:
+    """A CSV file as a text."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    return stream.getvalue()

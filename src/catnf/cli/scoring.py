@@ -1,9 +1,7 @@
-"""Commands that look at given molecules: score, interpolate."""
+"""Commands that look at what is given: score, interpolate."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +13,7 @@ from catnf.cli.base import (
     AsJson,
     Device,
     app,
+    as_csv,
     check_lines_name,
     check_not_input,
     check_picture_name,
@@ -43,8 +42,8 @@ def score(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="SMILES (.smi, .txt, .csv, .tsv, maybe .gz or .xz), or a table (.csv, .tsv, .parquet); "
-            "a model before it is the same as --model.",
+            help="SMILES (.smi, .txt, .csv, .tsv, maybe .gz or .xz), a table (.csv, .tsv, .parquet), or "
+            "texts, one in a line; a model before it is the same as --model.",
         ),
     ],
     model: Model = None,
@@ -54,17 +53,18 @@ def score(
     ] = None,
     column: Annotated[str | None, typer.Option(help="Of a table; default: smiles.")] = None,
     samples: Annotated[
-        int, typer.Option(help="Draws of the bound for a molecule; more tighten it.", callback=within(1))
+        int, typer.Option(help="Draws of the bound for each; more tighten it.", callback=within(1))
     ] = 10,
     seed: Annotated[int, typer.Option(callback=a_seed)] = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Tell how likely molecules or rows of a table are, the most unusual first.
+    """Tell how likely molecules, rows of a table or texts are, the most unusual first.
 
     Lines that are no molecules are listed.
     """
-    from catnf.fitted import is_table_model
+    from catnf.fitted import is_table_model, load
+    from catnf.tasks.text import Text
 
     file, model = _file_and_model(operands, model)
     check_not_input(output, file)
@@ -75,10 +75,17 @@ def score(
             raise InputError(f"--column is for molecules, but {model} is of a table; leave it out.")
         return score_rows(model, file, output, samples, seed, as_json)
     check_lines_name(output)
+    given = load(model, chosen_device(device)) if model is not None else None
+    if given is not None and isinstance(given.task, Text):
+        from catnf.cli.text import score_lines
+
+        if column is not None:
+            raise InputError(f"--column is for molecules, but {model} is of texts; leave it out.")
+        return score_lines(given, file, output, samples, seed, as_json)
     # Only now, because rows are scored without RDKit.
     from catnf.molecules import molecule_model
 
-    fitted = molecule_model(model, chosen_device(device))
+    fitted = molecule_model(given, chosen_device(device))
     try:
         lines = _scored(fitted, file, column, samples, seed)
     except InputError as error:
@@ -192,18 +199,12 @@ def _table(used: list[Line]) -> str:
         [number, molecule.smiles, f"{molecule.log_likelihood:.4f}", f"{molecule.bits_per_node:.4f}"]
         for number, molecule in used
     ]
-    return _csv(["line", "smiles", "log_likelihood", "bits_per_node"], rows)
+    return as_csv(["line", "smiles", "log_likelihood", "bits_per_node"], rows)
 
 
 def _refused_table(refused: list[Line]) -> str:
     rows = [[number, molecule.problem, molecule.smiles] for number, molecule in refused]
-    return _csv(["line", "reason", "smiles"], rows)
-
-
-def _csv(header: list[str], rows: list[list[object]]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([header, *rows])
-    return stream.getvalue()
+    return as_csv(["line", "reason", "smiles"], rows)
 
 
 def _list_refused(refused: list[Line]) -> None:

@@ -1,4 +1,4 @@
-"""Commands for texts: prepare one, write texts."""
+"""Commands for texts: prepare one, write texts, score them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from catnf.cli.base import AsJson, check_archive_name, check_source, data, messages
+from catnf.cli.base import (
+    AsJson,
+    as_csv,
+    check_archive_name,
+    check_source,
+    data,
+    messages,
+    stopping,
+)
 from catnf.cli.numbers import within
-from catnf.cli.progress import download_bars
+from catnf.cli.progress import counting_bar, download_bars
 from catnf.configuration import as_override
 from catnf.errors import InputError
 
@@ -158,6 +166,48 @@ def print_texts(fitted: FittedModel, options: TextOptions, output: Path | None, 
     if output is None:
         print("\n\n".join(texts) if any("\n" in text for text in texts) else "\n".join(texts))
     messages.print(f"{len(texts):,} text{'s' if len(texts) != 1 else ''} in {seconds:.1f} s")
+
+
+def score_lines(
+    fitted: FittedModel, file: Path, output: Path | None, samples: int, seed: int, as_json: bool
+) -> None:
+    """Score the lines of a file, each a text, and show or write them, the most unusual first."""
+    from catnf.storage import write_text
+    from catnf.text import score_texts, text_task
+
+    try:
+        lines = file.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8 text; save it as such or give another file.") from error
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}; give a file of texts.") from error
+    numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbers:
+        raise InputError(f"{file} has no texts; give one in a line.")
+    with stopping("Stopped; nothing is written."), counting_bar() as progress:
+        bar = progress.add_task("Scoring texts", total=len(numbers))
+        texts = [lines[number - 1] for number in numbers]
+        scored = score_texts(texts, fitted, samples, seed, lambda count: progress.update(bar, advance=count))
+    unit = f"bits_per_{text_task(fitted).unit}"
+    order = sorted(zip(numbers, scored, strict=True), key=lambda line: -line[1].bits_per_symbol)
+    header = ["line", "text", "symbols", "unknown", "bits", unit]
+    rows: list[list[object]] = [
+        [number, one.text, one.symbols, one.unknown, round(one.bits, 4), round(one.bits_per_symbol, 4)]
+        for number, one in order
+    ]
+    mean = sum(one.bits for one in scored) / sum(one.symbols for one in scored)
+    told: dict[str, object] = {"scored": len(scored), unit: mean}
+    if output is not None:
+        write_text(output, as_csv(header, rows))
+        told |= {"output": str(output)}
+    else:
+        told |= {"texts": [dict(zip(header, row, strict=True)) for row in rows]}
+    if as_json:
+        print(json.dumps(told))
+        return
+    if output is None:
+        print(as_csv(header, rows), end="")
+    messages.print(f"{len(scored):,} texts scored, {mean:.3f} {unit.replace('_', ' ')} of all together.")
 
 
 def _tell(summary: Summary, path: Path, seconds: float) -> None:
