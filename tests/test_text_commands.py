@@ -271,7 +271,7 @@ def test_texts_are_scored(run_catnf: Run, story: Path) -> None:
     lines = ["the cat sat on the mat; the dog ran away.", "the dog", "tttt €€ mmmm"]
     Path("lines.txt").write_text("\n".join([lines[0], "", *lines[1:]]) + "\n", encoding="utf-8")
     told = json.loads(run_catnf("score", "runs", "lines.txt", "--json").out)
-    assert [found["line"] for found in told["texts"]][0] == 4
+    assert told["texts"][0]["line"] == 4
     assert sorted(found["line"] for found in told["texts"]) == [1, 3, 4]
     scored = score_texts(lines, "runs")
     assert [one.symbols for one in scored] == [41, 7, 12]

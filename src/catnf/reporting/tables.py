@@ -85,8 +85,8 @@ HEADLINES = {
     ),
     "valid molecules, MOSES": ("validity", "molecules/moses/graphcnf", "molecules/moses/growth-small"),
     "credit risk (a table), bits per variable": ("bits_per_variable", "table/credit/mixture", None),
-    "Penn Treebank (text), bits per character": (
-        "bits_per_char",
+    "Penn Treebank (text), bits per character, mean of sentences": (
+        "bits_per_char_by_example",
         "text/ptb/mixture",
         "text/ptb/lexicon-small",
     ),
@@ -120,7 +120,7 @@ def headline_table(results: Results, paper: Paper) -> Grid:
 
     rows = []
     for name, (metric, theirs, ours) in HEADLINES.items():
-        told = paper.rows[theirs].metrics[metric]
+        told = paper.rows[theirs].metrics[metric.removesuffix("_by_example")]  # which is what the paper means
         shown = _share(told) if metric == "validity" else f"{told:.2f}"
         rows.append([name, shown, cell(theirs, metric), _SAME if ours == theirs else cell(ours, metric)])
     return Grid(["", "paper", "its model, trained here", "bundled"], rows)
