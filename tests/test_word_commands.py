@@ -33,8 +33,11 @@ def story(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_model_of_words_keeps_them(run_catnf: Run, story: Path) -> None:
+def test_a_model_of_words_keeps_them(
+    run_catnf: Run, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It writes without the prepared text, and does not take another one for its own."""
+    monkeypatch.setenv("CATNF_DATA", str(tmp_path))  # where there are no vectors
     outcome = train(run_catnf, story, "--size", "8")
     assert outcome.code == 0, outcome.err
     assert "taken as '<unk>'" in outcome.err
