@@ -28,7 +28,9 @@ def describe(place: str) -> tuple[Path, dict[str, Any]]:
     """The folder that FOLDER[=RESULT] names, and what was trained there."""
     folder, _, result = place.partition("=")
     if result:
-        (run,) = json.loads(Path(result).read_text())["runs"]
+        run, *others = json.loads(Path(result).read_text())["runs"]
+        if others:
+            sys.exit(f"{result} is of several seeds, and a run is of one; give a result of one seed.")
         return Path(folder), {key: run[key] for key in ("experiment", "seeds", "training", "config")}
     fitted = load(Path(folder))
     return Path(folder), {

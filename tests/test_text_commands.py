@@ -288,6 +288,10 @@ def test_texts_are_scored(run_catnf: Run, story: Path) -> None:
     with pytest.raises(InputError, match="Text 1 is '', which has no symbols"):
         score_texts(["a", ""], "runs")
     assert score_texts([], "runs") == []
+    assert [one.text for one in score_texts(iter(lines), "runs")] == lines
+    for wrong in ("the dog", [None]):
+        with pytest.raises(InputError, match="list of strings"):
+            score_texts(wrong, "runs")  # type: ignore[arg-type]
     Path("empty.txt").write_text("\n")
     assert "empty.txt has no texts; give one in a line." in run_catnf("score", "runs", "empty.txt").err
     assert "--column is for molecules" in run_catnf("score", "runs", "lines.txt", "--column", "a").err
@@ -301,3 +305,12 @@ def test_scores_of_sentences_hardly_depend_on_their_company() -> None:
         (alone,) = score_texts([text.strip()], "text/ptb/lexicon-small", samples=20, seed=1)
         assert one.bits == pytest.approx(alone.bits, abs=0.3)
         assert one.symbols == len(text.strip()) + 1
+
+
+def test_lanes_score_texts_of_whole_lanes(run_catnf: Run, story: Path) -> None:
+    """Whatever is scored beside them."""
+    train(run_catnf, story, "lanes", "runs")
+    texts = ["the dog ", "the cat sat on t"]
+    assert [one.symbols for one in score_texts(texts, "runs")] == [8, 16]
+    with pytest.raises(InputError, match="Text 1 has 11 symbols, but this model writes in 4 equal lanes"):
+        score_texts([*texts[:1], "the cat sat", texts[1]], "runs")

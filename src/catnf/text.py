@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -25,7 +25,8 @@ DEFAULT_MODEL = "text/text8/mixture"
 LONGEST = 100_000
 """Symbols of a text that is written."""
 
-_AT_ONCE = 1 << 14  # symbols that are scored together, padding included
+_AT_ONCE = 1 << 14  # symbols that are scored together, padding included, of a vocabulary of
+_FEW = 256  # or fewer, and of a larger one less
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def sample_texts(
 
 
 def score_texts(
-    texts: Sequence[str],
+    texts: Iterable[str],
     model: FittedModel | str | Path = DEFAULT_MODEL,
     samples: int = 10,
     seed: int = 0,
@@ -148,23 +149,30 @@ def score_texts(
         seed: of the draws.
         progress: told how many more texts are scored.
     """
+    given = [None] if isinstance(texts, str) else list(texts)
+    texts = [text for text in given if isinstance(text, str)]
+    if len(texts) < len(given):
+        raise InputError("Texts are given as a list of strings, a single one too.")
+    if not isinstance(samples, Integral) or samples < 1:
+        raise InputError(f"samples is {samples!r}; give a whole number of at least 1.")
     fitted = model if isinstance(model, FittedModel) else load(model)
     task = text_task(fitted)
     end = " " if task.has_sentences else ""
-    coded = [task.vocabulary.encode(text if text.endswith(end) else text + end) for text in texts]
+    coded = [task.vocabulary.encode(text if text.endswith(end) or not text else text + end) for text in texts]
     lengths = torch.tensor([len(found.codes) for found in coded])
-    if len(coded) and not lengths.all():
-        empty = int((lengths == 0).nonzero()[0])
-        raise InputError(f"Text {empty} is {texts[empty]!r}, which has no symbols; leave it out.")
+    lanes: int = getattr(fitted.experiment.model, "lanes", 1)
+    _check_lengths(texts, lengths, lanes)
+    at_once = _AT_ONCE * _FEW // max(_FEW, task.categories)
     nats = torch.zeros(len(coded))
-    for rows in _alike(lengths):
+    for number, rows in enumerate(_alike(lengths, at_once, equal=lanes > 1)):
         longest = int(lengths[rows].max())
         x = torch.zeros(len(rows), longest, dtype=torch.int64)
         for place, row in enumerate(rows.tolist()):
             x[place, : lengths[row]] = torch.from_numpy(coded[row].codes.astype("int64"))
         same = bool((lengths[rows] == longest).all())
         ctx = SequenceContext.of(x, None if same else lengths[rows])
-        nats[rows] = fitted.log_prob(x, samples, seed, len(rows) * samples, ctx)
+        # Other batches have other noise, and draws take no more memory than examples.
+        nats[rows] = fitted.log_prob(x, samples, seed + number, max(1, at_once // longest), ctx)
         progress(len(rows))
     bits = (-nats / math.log(2)).tolist()
     return [
@@ -173,13 +181,26 @@ def score_texts(
     ]
 
 
-def _alike(lengths: Tensor) -> Iterator[Tensor]:
-    """Rows that are scored together, since they are of about the same length: together all of them."""
+def _check_lengths(texts: Sequence[str], lengths: Tensor, lanes: int) -> None:
+    for number, length in enumerate(lengths.tolist()):
+        if not length:
+            raise InputError(f"Text {number} is {texts[number]!r}, which has no symbols; leave it out.")
+        if length % lanes:
+            raise InputError(
+                f"Text {number} has {length} symbols, but this model writes in {lanes} equal lanes; "
+                "choose another model."
+            )
+
+
+def _alike(lengths: Tensor, at_once: int, equal: bool) -> Iterator[Tensor]:
+    """Rows that are scored together, of about the same length or an equal one: together all of them."""
     order = lengths.argsort(stable=True)
     start = 0
     while start < len(order):
         stop = start + 1
-        while stop < len(order) and (stop + 1 - start) * int(lengths[order[stop]]) <= _AT_ONCE:
+        while stop < len(order) and (stop + 1 - start) * int(lengths[order[stop]]) <= at_once:
+            if equal and lengths[order[stop]] != lengths[order[start]]:
+                break
             stop += 1
         yield order[start:stop]
         start = stop

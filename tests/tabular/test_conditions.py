@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,9 @@ pd = pytest.importorskip("pandas", reason="needs the extra table")
 pytest.importorskip("sklearn", reason="needs the extra table")
 
 from catnf.tabular import CategoricalFlow  # noqa: E402
+from catnf.tabular.coding import TableCode  # noqa: E402
+from catnf.tabular.conditions import conditions  # noqa: E402
+from catnf.tabular.schema import learn_column  # noqa: E402
 
 
 def test_a_given_rare_value_is_the_one_that_comes_back() -> None:
@@ -66,3 +71,30 @@ def test_ranges_are_of_numbers_with_their_decimals() -> None:
         flow.sample(1, given={"size": (0.25, 0.28)})
     with pytest.raises(InputError, match=r"numbers of 1 decimal .* is 0.75;"):
         flow.sample(1, given={"size": 0.75})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "Float32", "float64"])
+@pytest.mark.parametrize("most", [100.0, 100_000.0])
+def test_every_number_of_a_table_can_be_given(dtype: str, most: float) -> None:
+    """As it is stored, and as it is written, the smallest and the largest one too."""
+    random = np.random.default_rng(0)
+    written = random.uniform(most / 4, most, 300).round(1)
+    column = learn_column("w", pd.Series(written).astype(dtype), categorical=False, rare=1)
+    assert (column.decimals, column.low, column.high) == (1, written.min(), written.max())
+    code = TableCode((column,), len(written))
+    for number in (*written.tolist(), *np.asarray(pd.Series(written).astype(dtype), float).tolist()):
+        (condition,) = conditions(code, {"w": number})
+        assert condition.ends is not None
+        low, high = (end * column.scale + column.center for end in condition.ends)
+        assert high - low == pytest.approx(0.1) or math.isinf(high - low)
+        assert low < number < high
+
+
+def test_decimals_are_of_what_is_not_frequent() -> None:
+    random = np.random.default_rng(0)
+    often = random.random(500) < 0.3
+    cents = np.where(often, 0.123456789, random.uniform(1, 9, 500).round(2))
+    assert learn_column("c", pd.Series(cents), False, 1).decimals == 2
+    halves = pd.Series(np.where(often, 0.5, random.integers(1, 90, 500)))
+    column = learn_column("h", halves, False, 1)
+    assert (column.kind, column.decimals) == ("continuous", 0)

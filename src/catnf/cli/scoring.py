@@ -43,7 +43,7 @@ def score(
         typer.Argument(
             metavar="FILE",
             help="SMILES (.smi, .txt, .csv, .tsv, maybe .gz or .xz), a table (.csv, .tsv, .parquet), or "
-            "texts, one in a line; a model before it is the same as --model.",
+            "UTF-8 texts, one in a line; a model before it is the same as --model.",
         ),
     ],
     model: Model = None,

@@ -165,7 +165,11 @@ def print_texts(fitted: FittedModel, options: TextOptions, output: Path | None, 
         return
     if output is None:
         print("\n\n".join(texts) if any("\n" in text for text in texts) else "\n".join(texts))
-    messages.print(f"{len(texts):,} text{'s' if len(texts) != 1 else ''} in {seconds:.1f} s")
+    messages.print(f"{_texts(len(texts))} in {seconds:.1f} s")
+
+
+def _texts(count: int) -> str:
+    return f"{count:,} text{'s' if count != 1 else ''}"
 
 
 def score_lines(
@@ -207,7 +211,7 @@ def score_lines(
         return
     if output is None:
         print(as_csv(header, rows), end="")
-    messages.print(f"{len(scored):,} texts scored, {mean:.3f} {unit.replace('_', ' ')} of all together.")
+    messages.print(f"{_texts(len(scored))} scored, {mean:.3f} {unit.replace('_', ' ')} of all together.")
 
 
 def _tell(summary: Summary, path: Path, seconds: float) -> None:

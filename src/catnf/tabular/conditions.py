@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -15,8 +15,6 @@ from catnf.errors import InputError
 from catnf.tabular.coding import TableCode
 from catnf.tabular.frames import needed
 from catnf.tabular.schema import Column, as_column, encode_column
-
-_SLACK = 1e-6  # of a unit, by which a number may miss its multiples since it is binary
 
 
 @dataclass(frozen=True)
@@ -88,11 +86,11 @@ def _range(column: Column, low: float, high: float, value: Any) -> Condition:
     if not codes:
         kind = "whole numbers " if column.kind == "integer" else ""
         if column.decimals is not None:
-            kind = f"numbers of {column.decimals} decimal{'s' if column.decimals > 1 else ''} "
-        asked = f"{low:g} to {high:g}" if low < high else f"{low:g}"
+            kind = f"numbers of {column.decimals} decimal{'s' if column.decimals != 1 else ''} "
+        asked = f"{low:.12g} to {high:.12g}" if low < high else f"{low:.12g}"
         least, most = min([column.low, *frequent]), max([column.high, *frequent])
         raise InputError(
-            f"Column {column.name!r} held {kind}from {least:g} to {most:g} in fitting, and none "
+            f"Column {column.name!r} held {kind}from {least:.12g} to {most:.12g} in fitting, and none "
             f"of these is {asked}; give a range that has some."
         )
     return Condition(column, codes, ends, value)
@@ -109,11 +107,26 @@ def _scaled(column: Column, low: float, high: float) -> tuple[float, float] | No
     if column.kind == "integer":
         low, high, above = math.ceil(low), math.floor(high), 1.0
     elif column.decimals is not None:
-        unit = 10.0**-column.decimals
-        low, high = math.ceil(low / unit - _SLACK) * unit, math.floor(high / unit + _SLACK) * unit
-        below = above = unit / 2
+        low, high = _written(column, low, math.ceil), _written(column, high, math.floor)
+        below = above = 0.5 * 10.0**-column.decimals
     if low > high:
         return None
     first = -math.inf if low <= column.low else (low - below - column.center) / column.scale
     last = math.inf if high >= column.high else (high + above - column.center) / column.scale
     return first, last
+
+
+def _written(column: Column, number: float, towards: Callable[[float], int]) -> float:
+    """A number with the decimals of a column: itself where it has these, or the next one."""
+    units = 10.0 ** (column.decimals or 0)
+    nearest = round(number * units)
+    is_that = math.isclose(number * units, nearest, rel_tol=_precision(column.dtype), abs_tol=1e-6)
+    return (nearest if is_that else towards(number * units)) / units
+
+
+def _precision(dtype: str) -> float:
+    """By which share numbers of a column may differ from how they are written."""
+    name = dtype.lower()
+    if name.startswith(("float16", "half")):
+        return 1e-3
+    return 2e-7 if name.startswith(("float32", "float[")) else 1e-14

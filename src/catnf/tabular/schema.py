@@ -41,7 +41,8 @@ class Column:
         pooled_counts: how often they occur.
         missing: whether missing cells were seen, and are a value of the column.
         unknown: whether missing cells were seen, and are cells that are not known.
-        decimals: that all continuous numbers keep to, so that drawn ones do too; `None` where they have more.
+        decimals: that numbers of a continuous column keep to, labels aside, so that drawn ones do too; `None`
+            where they have more.
         numbers: whether a numeric column has cells that are neither a label nor missing.
         center: subtracted from numbers.
         scale: what they are then divided by.
@@ -149,16 +150,19 @@ def learn_column(name: str, series: Any, categorical: bool, rare: int, imputes: 
     )
 
 
-def _learn_numbers(base: Column, seen: NDArray[Any], counts: Sequence[tuple[Label, int]]) -> Column:
-    values = seen.astype(np.float64)
+def _learn_numbers(base: Column, cells: NDArray[Any], counts: Sequence[tuple[Label, int]]) -> Column:
+    values = cells.astype(np.float64)
     enough = max(_SPIKE * len(values), _SPIKE_ROWS)
     spikes = [label for label, count in counts[:_MOST_SPIKES] if count > enough]
-    rest = values[~np.isin(values, np.array(spikes, dtype=np.float64))]
+    others = ~np.isin(values, np.array(spikes, dtype=np.float64))
+    rest = values[others]
     center = float(np.median(rest))
     # Half the width of the middle two thirds, which is the standard deviation of a normal distribution.
     low, high = np.quantile(rest, [1 / 6, 5 / 6])
     scale = float(high - low) / 2 or float(rest.std()) or 1.0
     whole = bool((values == np.floor(values)).all())
+    decimals = None if whole else _decimals(cells[others])
+    least, most = float(rest.min()), float(rest.max())
     return replace(
         base,
         kind="integer" if whole else "continuous",
@@ -166,17 +170,17 @@ def _learn_numbers(base: Column, seen: NDArray[Any], counts: Sequence[tuple[Labe
         numbers=True,
         center=center,
         scale=scale,
-        low=float(rest.min()),
-        high=float(rest.max()),
-        decimals=None if whole else _decimals(seen),
+        low=least if decimals is None else round(least, decimals),  # as they are written
+        high=most if decimals is None else round(most, decimals),
+        decimals=decimals,
     )
 
 
-def _decimals(seen: NDArray[Any]) -> int | None:
+def _decimals(cells: NDArray[Any]) -> int | None:
     """The fewest decimals that numbers `[rows]` are written with, in their own precision; `None` for many."""
-    values = seen if seen.dtype.kind == "f" else seen.astype(np.float64)
+    values = cells if cells.dtype.kind == "f" else cells.astype(np.float64)
     with np.errstate(over="ignore"):
-        return next((n for n in range(1, _MOST_DECIMALS + 1) if (np.round(values, n) == values).all()), None)
+        return next((n for n in range(_MOST_DECIMALS + 1) if (np.round(values, n) == values).all()), None)
 
 
 def encode_column(column: Column, series: Any) -> Cells:

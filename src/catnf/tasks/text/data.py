@@ -247,15 +247,15 @@ class Text(Task):
         if split not in self._kept:
             path = dataset_path(self.source, self.level)
             data = TextData.load(path, names=[split] if split else ())
+            if self.alphabet and data.vocabulary != told_vocabulary(self.level, self.alphabet):
+                raise StorageError(
+                    f"{path} has other {self.level} than task.alphabet, so it was made of another text; "
+                    f"make it anew with catnf data text FILE --level {self.level} --size {self.categories}."
+                )
             if self.level == "words" and len(data.vocabulary) != self.words:
                 raise StorageError(
                     f"The prepared text has {len(data.vocabulary)} words, but task.words is {self.words}; "
                     f"set task.words={len(data.vocabulary)}."
-                )
-            if self.alphabet and data.vocabulary != told_vocabulary(self.level, self.alphabet):
-                raise StorageError(
-                    f"{path} has other {self.level} than task.alphabet, so it was made of another text; "
-                    "make it anew with catnf data text FILE."
                 )
             self._kept[split] = data
         return self._kept[split]
