@@ -98,3 +98,12 @@ def test_decimals_are_of_what_is_not_frequent() -> None:
     halves = pd.Series(np.where(often, 0.5, random.integers(1, 90, 500)))
     column = learn_column("h", halves, False, 1)
     assert (column.kind, column.decimals) == ("continuous", 0)
+
+
+@pytest.mark.parametrize("numbers", [np.arange(100), np.arange(100) / 10, np.arange(100) / 7])
+@pytest.mark.parametrize("ends", [(np.inf, np.inf), (-np.inf, -np.inf), (1e308, 1.5e308), (-1e308, -1e300)])
+def test_ranges_far_beyond_the_table_are_refused(numbers: np.ndarray, ends: tuple[float, float]) -> None:
+    code = TableCode((learn_column("w", pd.Series(numbers), False, 1),), 100)
+    with pytest.raises(InputError, match="none of these is"):
+        conditions(code, {"w": ends})
+    assert len(conditions(code, {"w": (-np.inf, np.inf)})) == 1

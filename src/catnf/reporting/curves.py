@@ -45,7 +45,8 @@ def loss_caption(result: Result) -> str:
     runs = result["runs"]
     steps = max(int(run["training"]["steps"]) for run in runs)
     places = sorted({str(run["training"]["hardware"]) for run in runs})
-    told = f"Means of the last {MEAN} losses, {steps:,} steps, trained on {' and '.join(places)}."
+    most = "up to " if len({int(run["training"]["steps"]) for run in runs}) > 1 else ""
+    told = f"Means of the last {MEAN} losses, {most}{steps:,} steps, trained on {' and '.join(places)}."
     return f"{result['about']} {told}".strip()
 
 

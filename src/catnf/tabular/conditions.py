@@ -101,6 +101,8 @@ def _scaled(column: Column, low: float, high: float) -> tuple[float, float] | No
 
     Numbers are cut off at those seen in fitting, so a range beyond these holds none.
     """
+    if low > column.high + 1.0 or high < column.low - 1.0:  # far beyond, maybe infinite
+        return None
     low, high = max(low, column.low), min(high, column.high)
     # What is drawn from so much below a number to so much above becomes that number.
     below, above = 0.0, 0.0
