@@ -100,3 +100,16 @@ def test_models_of_characters_need_no_data(
     experiment = load_experiment(name, small)
     model = experiment.make_model(experiment.make_task(), seed=0)
     assert model.categories == {"ptb": 51, "text8": 27}[name.split("/")[1]]
+
+
+def test_files_of_earlier_versions_are_read() -> None:
+    """Fields that are gone are passed over where they say nothing, and only in files."""
+    mapping = to_mapping(load_experiment("text/text8/mixture"))
+    model = mapping["model"]
+    assert isinstance(model, dict)
+    earlier = {**mapping, "model": {**model, "lanes": 1}}
+    assert Experiment.from_header(earlier) == Experiment.from_mapping(mapping)
+    with pytest.raises(InputError, match="Unknown field 'lanes' in model"):
+        Experiment.from_mapping(earlier)
+    with pytest.raises(InputError, match="Unknown field 'lanes' in model"):
+        Experiment.from_header({**mapping, "model": {**model, "lanes": 8}})

@@ -212,7 +212,7 @@ def load(name_or_path: str | Path, device: torch.device | str = "cpu") -> Fitted
     if kind not in ("model", "checkpoint"):
         raise StorageError(f"{path} holds no model; give a model.safetensors or a run's folder.")
     try:
-        experiment, seed = Experiment.from_mapping(header["experiment"]), int(header["seed"])
+        experiment, seed = Experiment.from_header(header["experiment"]), int(header["seed"])
     except (InputError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{path} has a configuration that this catnf cannot read: {error}") from error
     task = experiment.make_task()

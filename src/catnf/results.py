@@ -158,7 +158,7 @@ def _same(one: object, two: object) -> bool:
     """Whether two configurations say the same; fields that are new since one was written have defaults."""
     if isinstance(one, Mapping) and isinstance(two, Mapping):
         with suppress(InputError, TypeError, AttributeError):
-            return Experiment.from_mapping(one) == Experiment.from_mapping(two)
+            return Experiment.from_header(one) == Experiment.from_header(two)
     return one == two
 
 

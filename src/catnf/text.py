@@ -160,11 +160,10 @@ def score_texts(
     end = " " if task.has_sentences else ""
     coded = [task.vocabulary.encode(text if text.endswith(end) or not text else text + end) for text in texts]
     lengths = torch.tensor([len(found.codes) for found in coded])
-    lanes: int = getattr(fitted.experiment.model, "lanes", 1)
-    _check_lengths(texts, lengths, lanes)
+    _check_lengths(texts, lengths)
     at_once = _AT_ONCE * _FEW // max(_FEW, task.categories)
     nats = torch.zeros(len(coded))
-    for number, rows in enumerate(_alike(lengths, at_once, equal=lanes > 1)):
+    for number, rows in enumerate(_alike(lengths, at_once)):
         longest = int(lengths[rows].max())
         x = torch.zeros(len(rows), longest, dtype=torch.int64)
         for place, row in enumerate(rows.tolist()):
@@ -181,26 +180,19 @@ def score_texts(
     ]
 
 
-def _check_lengths(texts: Sequence[str], lengths: Tensor, lanes: int) -> None:
+def _check_lengths(texts: Sequence[str], lengths: Tensor) -> None:
     for number, length in enumerate(lengths.tolist()):
         if not length:
             raise InputError(f"Text {number} is {texts[number]!r}, which has no symbols; leave it out.")
-        if length % lanes:
-            raise InputError(
-                f"Text {number} has {length} symbols, but this model writes in {lanes} equal lanes; "
-                "choose another model."
-            )
 
 
-def _alike(lengths: Tensor, at_once: int, equal: bool) -> Iterator[Tensor]:
-    """Rows that are scored together, of about the same length or an equal one: together all of them."""
+def _alike(lengths: Tensor, at_once: int) -> Iterator[Tensor]:
+    """Rows that are scored together, of about the same length: together all of them."""
     order = lengths.argsort(stable=True)
     start = 0
     while start < len(order):
         stop = start + 1
         while stop < len(order) and (stop + 1 - start) * int(lengths[order[stop]]) <= at_once:
-            if equal and lengths[order[stop]] != lengths[order[start]]:
-                break
             stop += 1
         yield order[start:stop]
         start = stop

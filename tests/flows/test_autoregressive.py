@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
@@ -157,51 +156,3 @@ def test_reversed_channels() -> None:
 def test_other_contexts_are_refused(flow: AutoregressiveMixture) -> None:
     with pytest.raises(InputError, match="need a SequenceContext, not a Context"):
         flow(torch.zeros(BATCH, ELEMENTS, CHANNELS), Context(BATCH, ELEMENTS))
-
-
-LANES, IN_LANES = 2, 6
-
-
-@pytest.fixture(params=["free", "anchored"])
-def flow_in_lanes(request: pytest.FixtureRequest, perturb: Perturb) -> AutoregressiveMixture:
-    def network(inputs: int) -> CausalTransformer:
-        return CausalTransformer(inputs, HIDDEN, 2, 2, lanes=LANES, reads=2)
-
-    made = build(network, request.param == "anchored")
-    return perturb(made, 0.2).double()  # type: ignore[return-value]
-
-
-def context_of_lanes(lengths: list[int] | None = None) -> SequenceContext:
-    made = SequenceContext.of(
-        torch.zeros(BATCH, IN_LANES), None if lengths is None else torch.tensor(lengths)
-    )
-    return replace(made, anchors=context(dtype=torch.float64).anchors)
-
-
-@pytest.mark.usefixtures("counted")
-@pytest.mark.parametrize("lengths", [None, [6, 4]])
-def test_inverse_in_lanes(
-    flow_in_lanes: AutoregressiveMixture, seeded: Seeded, lengths: list[int] | None
-) -> None:
-    ctx = context_of_lanes(lengths)
-    z = ctx.hide(torch.randn(BATCH, IN_LANES, CHANNELS, generator=seeded(1)).double())
-    with torch.no_grad():
-        y, _ = flow_in_lanes(z, ctx)
-        back = flow_in_lanes.inverse(y, ctx)
-    torch.testing.assert_close(back, z, atol=1e-7, rtol=1e-7)
-    with pytest.raises(InputError, match="5 symbols have no 2 equal lanes"):
-        flow_in_lanes(z[:, :5], SequenceContext.of(z[:, :5, 0]))
-
-
-def test_lanes_see_earlier_rounds_of_each_other(flow_in_lanes: AutoregressiveMixture, seeded: Seeded) -> None:
-    ctx = replace(context_of_lanes(), batch=1)
-    z = torch.randn(1, IN_LANES, CHANNELS, generator=seeded(2)).double()
-    jacobian = torch.autograd.functional.jacobian(lambda values: flow_in_lanes(values, ctx)[0], z)
-    whole = jacobian.view(IN_LANES * CHANNELS, -1)
-    torch.testing.assert_close(torch.linalg.slogdet(whole)[1], flow_in_lanes(z, ctx)[1][0])
-    depends = jacobian.abs().amax((0, 2, 3, 5)) > 0  # [element, element]
-    rounds = torch.arange(IN_LANES) % (IN_LANES // LANES)
-    allowed = rounds.unsqueeze(1) > rounds
-    if flow_in_lanes.reader is not None:  # what a reader tells has no derivatives
-        allowed = torch.zeros_like(allowed)
-    assert torch.equal(depends, allowed | torch.eye(IN_LANES, dtype=torch.bool))

@@ -32,7 +32,6 @@ KINDS: dict[str, dict[str, object]] = {
     "free": {"anchored": False},
     "two layers": {"layers": 2},
     "transformer": {"network": "transformer"},
-    "lanes": {"network": "transformer", "lanes": 2},
     "linear recurrence": {"network": "linear-recurrence", "reads": 2},
     "lexicon": {"network": "lexicon", "lexicon": 6},
     "weights alone": {"changes": False},
@@ -44,7 +43,8 @@ KINDS: dict[str, dict[str, object]] = {
     "words, latent": {"kind": "text-latent"},
     "latent": {"kind": "text-latent"},
     "latent, free": {"kind": "text-latent", "anchored": False},
-    "parallel": {"kind": "text-parallel", "layers": 2},
+    "parallel": {"kind": "text-parallel", "rounds": 2, "run": 2, "reads": 2},
+    "words, parallel": {"kind": "text-parallel", "rounds": 3, "run": 1},
     "lstm": {"kind": "text-lm"},
     "language transformer": {"kind": "text-lm", "network": "transformer"},
     "language lexicon": {"kind": "text-lm", "network": "lexicon", "lexicon": 6},
@@ -117,7 +117,7 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
     chance = float((one.exp() * draws.std(0)).norm()) / len(draws) ** 0.5
     assert float(one.exp().sum()) < 1.0 + 1e-5 + 3.0 * chance
     assert (many > one - 0.3).all(), "more draws tighten the bound"
-    close = kind in ("anchored", "transformer", "lanes", "linear recurrence", "lexicon", "words", "parallel")
+    close = kind in ("anchored", "transformer", "linear recurrence", "lexicon", "words", "parallel")
     total = float(many.exp().sum())
     # Where encodings do not know what the flow expects, few draws hold most of the weight.
     assert total == pytest.approx(1.0, abs=0.1) if close else 0.1 < total < 1.3
@@ -130,7 +130,6 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
         "free",
         "two layers",
         "transformer",
-        "lanes",
         "linear recurrence",
         "lexicon",
         "weights alone",
@@ -140,6 +139,7 @@ def test_probabilities_of_all_texts(kind: str, model: Model, seeded: Seeded) -> 
         "latent",
         "words, latent",
         "parallel",
+        "words, parallel",
     ],
 )
 def test_flow_forth_and_back(model: Model, seeded: Seeded) -> None:
@@ -176,7 +176,7 @@ def test_density_of_mixtures_of_categories_against_the_jacobian(model: Model, se
 def test_prompts(kind: str, model: Model, seeded: Seeded) -> None:
     prompt = torch.tensor([[3, 1], [0, 2]])
     ctx = SequenceContext(2, ELEMENTS, prompt=prompt)
-    if kind in ("parallel", "lanes"):
+    if "parallel" in kind:
         with pytest.raises(InputError, match="cannot continue a prompt"):
             model.sample(ctx, seeded(1))
         return
@@ -192,7 +192,16 @@ def test_prompts(kind: str, model: Model, seeded: Seeded) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["anchored", "weights alone", "transformer", "lanes", "linear recurrence", "lexicon", "words", "latent"],
+    [
+        "anchored",
+        "weights alone",
+        "transformer",
+        "linear recurrence",
+        "lexicon",
+        "words",
+        "latent",
+        "parallel",
+    ],
 )
 def test_what_is_reconstructed_comes_back_to_the_last_digits(model: Model, seeded: Seeded) -> None:
     assert isinstance(model, TextFlow)
@@ -275,6 +284,7 @@ def test_latents_of_either_encoding_start_at_a_language_model(seeded: Seeded, ca
         "words",
         "latent",
         "words, latent",
+        "parallel",
     ],
 )
 def test_compiled_equals_eager(model: Model, seeded: Seeded) -> None:
@@ -305,15 +315,15 @@ def test_other_contexts_are_refused(model: Model) -> None:
         ({"network": "transformer", "feed_forward": 2}, r"every layer of a transformer has one anyway"),
         ({"network": "transformer", "weight_dropout": 0.1}, r"a transformer has no matrices over time"),
         ({"network": "transformer", "hidden": 7}, r"model\.hidden is 7; choose an even multiple"),
-        ({"kind": "text-parallel", "channels": 1}, r"model\.channels is 1; a channel mask"),
+        ({"kind": "text-parallel", "rounds": 0}, r"model\.rounds is 0; give at least 1"),
+        ({"kind": "text-parallel", "layers": 2}, r"model\.layers is 2, but a text-parallel"),
+        ({"kind": "text-parallel", "anchored": False}, r"model\.anchored is false and model\.layers is 1"),
         ({"encoder_hidden": 5}, r"model\.encoder_hidden is 5; give an even number"),
         ({"reach": 0.0}, r"model\.reach is 0\.0"),
         ({"spread": -1.0}, r"model\.spread is -1\.0"),
         ({"network": "linear-recurrence", "weight_dropout": 0.1}, r"linear-recurrence has no matrices over"),
         ({"network": "linear-recurrence", "feed_forward": 2}, r"every layer of a linear-recurrence has one"),
-        ({"network": "linear-recurrence", "lanes": 2}, r"model\.lanes is 2, but only a text-flow with"),
         ({"reads": 2}, r"model\.reads is 2, but only a transformer or linear-recurrence"),
-        ({"lanes": 2}, r"model\.lanes is 2, but only a text-flow with model\.network=transformer"),
         ({"network": "lexicon", "kind": "text-latent"}, r"model\.network is lexicon, but only a language"),
         ({"network": "lexicon", "anchored": False}, r"model\.network is lexicon, but only a language"),
     ],

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from catnf.context import Context, SequenceContext
+from catnf.context import SequenceContext
 from catnf.errors import InputError
 from catnf.nets import (
     BidirectionalLSTM,
@@ -18,7 +18,6 @@ from catnf.nets import (
     CausalTransformer,
     ChannelHeads,
     LinearRecurrence,
-    ParallelTransformer,
 )
 from catnf.nets.linear_recurrence import RememberingLayer
 from catnf.nets.sequence import PLACES, Causal, drop, normalized, places
@@ -157,10 +156,8 @@ def test_dropped_weights_of_an_lstm(layers: int) -> None:
         CausalLSTM(3, 8, weight_dropout=-0.1)
 
 
-@pytest.mark.parametrize("make", [BidirectionalLSTM, ParallelTransformer])
-def test_both_ways(make: type[nn.Module], perturb: Perturb) -> None:
-    sizes = {"hidden": 12, "layers": 1, "heads": 2} if make is ParallelTransformer else {"hidden": 8}
-    network = perturb(make(3, 5, **sizes), 0.3)
+def test_both_ways(perturb: Perturb) -> None:
+    network = perturb(BidirectionalLSTM(3, 5, hidden=8), 0.3)
     values = torch.randn(2, 6, 3)
     ctx = SequenceContext.of(values[..., 0], torch.tensor([6, 4]))
     values = ctx.hide(values)
@@ -194,11 +191,6 @@ def test_channels_see_those_before_them(perturb: Perturb) -> None:
         changed = (heads(other, h).unflatten(-1, (3, 5)) - out).abs().amax((0, 1, 3))
         assert (changed[: channel + 1] == 0).all()
         assert (changed[channel + 1 :] > 0).all()
-
-
-def test_a_text_needs_its_context() -> None:
-    with pytest.raises(InputError, match="SequenceContext"):
-        ParallelTransformer(3, 5, 12, 1, 2)(torch.zeros(2, 6, 3), Context(2, 6))
 
 
 def test_states_of_an_lstm_are_normalized_in_any_precision() -> None:

@@ -25,6 +25,8 @@ from catnf.training.config import TrainingConfig
 __all__ = ["Experiment", "experiment_names", "load_experiment"]
 
 FOLDER = Path(__file__).parent
+_RETIRED: dict[str, dict[str, object]] = {"model": {"lanes": 1}}
+"""Fields that files of earlier versions may have, each with the value that says nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,17 @@ class Experiment:
     def from_mapping(cls, values: Mapping[str, object]) -> Experiment:
         """Read an experiment from nested mappings; unknown fields are errors."""
         return from_mapping(cls, values)
+
+    @classmethod
+    def from_header(cls, values: Mapping[str, object]) -> Experiment:
+        """Read an experiment from the header of a file, which may be of an earlier version."""
+        kept: dict[str, object] = {}
+        for name, part in values.items():
+            retired = _RETIRED.get(name, {})
+            if isinstance(part, Mapping):
+                part = {field: value for field, value in part.items() if retired.get(field, ...) != value}
+            kept[name] = part
+        return cls.from_mapping(kept)
 
     def __post_init__(self) -> None:
         # The name becomes part of paths.

@@ -9,23 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import Context, SequenceContext
-from catnf.errors import InputError
 from catnf.flows.anchors import Anchors, read
 from catnf.flows.coupling import MixtureCoupling
 from catnf.flows.masks import WholeMask
 from catnf.flows.transform import Transform
-from catnf.nets.sequence import by_place, by_round
 from catnf.repetition import Index, at, put, repeat
 
 
 class CausalNetwork(Protocol):
-    """A network over time whose state of an element depends on the elements before it alone.
-
-    With several lanes elements come in rounds of so many, see `catnf.nets.sequence.by_round`, and all of a
-    round have their state at once.
-    """
-
-    lanes: int
+    """A network over time whose state of an element depends on the elements before it alone."""
 
     def __call__(self, values: Tensor, ctx: SequenceContext) -> Tensor:
         """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`."""
@@ -34,7 +26,7 @@ class CausalNetwork(Protocol):
         """What is remembered before the first element."""
 
     def advance(self, previous: Tensor, memory: Any, index: Index) -> Tensor:
-        """The states `[batch, lanes, hidden]` of the round `index`, given the round before."""
+        """The state `[batch, 1, hidden]` of the element `index`, given the element before."""
 
 
 class ChannelNetwork(Protocol):
@@ -139,8 +131,7 @@ class AutoregressiveMixture(Transform):
     """Every channel of every element goes through a mixture coupling, given all that comes before it.
 
     `forward` takes all elements at once. `inverse` goes from element to element with a network that
-    remembers, so that a text of `n` elements takes `n` small steps and not `n` passes over it; and with a
-    network of several lanes from round to round, of which there are fewer.
+    remembers, so that a text of `n` elements takes `n` small steps and not `n` passes over it.
 
     Args:
         network: a `CausalNetwork` of as many inputs as the reader gives, or as there are channels.
@@ -154,7 +145,7 @@ class AutoregressiveMixture(Transform):
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
         own = SequenceContext.need(ctx)
-        anchors, lanes = _anchors(own), _lanes(self.network, own)
+        anchors = _anchors(own)
         if own.stepwise:
 
             def change(now: Tensor, state: Tensor, one: Context) -> tuple[Tensor, Tensor]:
@@ -163,10 +154,9 @@ class AutoregressiveMixture(Transform):
             return changed_one_by_one(
                 z, own, self.network, change, lambda now: read(now, anchors, self.reader)
             )
-        z = by_round(z, lanes)
         states = self.network(read(z, anchors, self.reader), own)
-        y, logdet = self.step(z, states, _in_rounds(own, lanes), anchors)
-        return by_place(y, lanes), logdet
+        out: tuple[Tensor, Tensor] = self.step(z, states, own.bare(), anchors)
+        return out
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         own = SequenceContext.need(ctx)
@@ -191,7 +181,7 @@ def changed_one_by_one(
         z: latents.
         ctx: of the texts.
         network: a `CausalNetwork`.
-        change: what the latents of a round become, and its log-determinant, given states and a context.
+        change: what the latents of an element become, and its log-determinant, given its state and a context.
         seen: what the network gets to see of an element.
     """
     logdet = torch.zeros_like(ctx.counts(z))
@@ -217,7 +207,7 @@ def restored_one_by_one(
         y: what the latents became, of the same shape.
         ctx: of the texts.
         network: a `CausalNetwork`.
-        restore: gives the latents of a round from its `y: [batch, lanes, channels]`, states and a context.
+        restore: gives the latents of an element from its `y: [batch, 1, channels]`, its state and a context.
         seen: what the network gets to see of an element.
     """
 
@@ -235,36 +225,20 @@ def _one_by_one(
     work: Callable[[Tensor, Tensor, Context], tuple[Tensor, Tensor]],
     seen: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """`work` on one round after another: it gives the outcome and the latents, which the next ones see."""
-    over_time, lanes = cast("CausalNetwork", network), _lanes(network, ctx)
+    """`work` on one element after another: it gives the outcome and the latents, which the next ones see."""
+    over_time = cast("CausalNetwork", network)
     memory = over_time.begin(ctx, values)
-    values, mask = by_round(values, lanes), _in_rounds(ctx, lanes).mask
-    before, out = torch.zeros_like(seen(torch.zeros_like(values[:, :lanes]))), torch.zeros_like(values)
+    before, out = torch.zeros_like(seen(torch.zeros_like(values[:, :1]))), torch.zeros_like(values)
 
     def write(index: Index) -> None:
         state = over_time.advance(before, memory, index)
-        now = Context(ctx.batch, lanes, None if mask is None else at(mask, 1, index, lanes))
-        outcome, z = work(at(values, 1, index, lanes), state, now)
+        now = Context(ctx.batch, 1, None if ctx.mask is None else at(ctx.mask, 1, index))
+        outcome, z = work(at(values, 1, index), state, now)
         put(out, 1, index, outcome)
         before.copy_(seen(z))
 
-    repeat(write, ctx.elements // lanes, values.device)
-    return by_place(out, lanes)
-
-
-def _lanes(network: nn.Module, ctx: Context) -> int:
-    """Of a `CausalNetwork`, or `InputError` where texts cannot be cut into so many."""
-    lanes = cast("CausalNetwork", network).lanes
-    if ctx.elements % lanes:
-        raise InputError(
-            f"Texts of {ctx.elements} symbols have no {lanes} equal lanes; choose a multiple of {lanes}."
-        )
-    return lanes
-
-
-def _in_rounds(ctx: SequenceContext, lanes: int) -> Context:
-    """Shape and padding of texts whose elements come in rounds."""
-    return Context(ctx.batch, ctx.elements, None if ctx.mask is None else by_round(ctx.mask, lanes))
+    repeat(write, ctx.elements, values.device)
+    return out
 
 
 def _anchors(ctx: SequenceContext) -> Anchors | None:

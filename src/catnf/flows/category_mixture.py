@@ -58,29 +58,29 @@ class CategoryMixture(Transform):
         self.register_buffer("unconverged", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def log_density(self, z: Tensor, ctx: Context, base: Logistic) -> Tensor:
-        own, anchors = _anchored(ctx)
+        own, anchors = anchored(ctx)
         if own.scores is None:
             own = replace(own, scores=anchors.joint_log_densities(z))
         out: Tensor = self.density(own.scores, self._states(z, own, anchors), own.bare())
         return out
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
-        own, anchors = _anchored(ctx)
+        own, anchors = anchored(ctx)
         if own.stepwise:
 
             def change(now: Tensor, state: Tensor, one: Context) -> tuple[Tensor, Tensor]:
-                return self._change(now, state, one, anchors)
+                return self.change(now, state, one, anchors)
 
             return changed_one_by_one(
                 z, own, self.network, change, lambda now: read(now, anchors, self.reader)
             )
-        return self._change(z, self._states(z, own, anchors), own, anchors)
+        return self.change(z, self._states(z, own, anchors), own, anchors)
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
-        own, anchors = _anchored(ctx)
+        own, anchors = anchored(ctx)
 
         def restore(y: Tensor, state: Tensor, one: Context) -> Tensor:
-            return self._restore(y, state, one, anchors)
+            return self.restore(y, state, one, anchors)
 
         return restored_one_by_one(z, own, self.network, restore, lambda now: read(now, anchors, self.reader))
 
@@ -91,7 +91,8 @@ class CategoryMixture(Transform):
         states: Tensor = self.network(read(z, anchors, self.reader, ctx.scores), ctx)
         return states
 
-    def _change(self, z: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> tuple[Tensor, Tensor]:
+    def change(self, z: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> tuple[Tensor, Tensor]:
+        """What latents become, given states `h: [batch, elements, hidden]`, and the log-determinant."""
         weights = self.density.weights(h).to(z.dtype)
         out, logdet = [], []
         for channel, values in enumerate(z.unbind(-1)):
@@ -101,7 +102,8 @@ class CategoryMixture(Transform):
             weights = weights + anchors.log_densities(values.unsqueeze(-1), channel).squeeze(-2)
         return ctx.hide(torch.stack(out, dim=-1)), ctx.total(torch.stack(logdet, dim=-1))
 
-    def _restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> Tensor:
+    def restore(self, y: Tensor, h: Tensor, ctx: Context, anchors: Anchors) -> Tensor:
+        """Undo `change`."""
         weights = self.density.weights(h).to(y.dtype)
         found = []
         for channel, values in enumerate(y.unbind(-1)):
@@ -113,7 +115,8 @@ class CategoryMixture(Transform):
         return torch.stack(found, dim=-1)
 
 
-def _anchored(ctx: Context) -> tuple[SequenceContext, Anchors]:
+def anchored(ctx: Context) -> tuple[SequenceContext, Anchors]:
+    """A context as one of texts, and the categories' logistics in it."""
     own = SequenceContext.need(ctx)
     assert own.anchors is not None, "the model puts them into the context"
     return own, Anchors(*own.anchors)

@@ -87,7 +87,7 @@ class TextFlow(TextModel, CategoricalFlow):
     ) -> Tensor:
         if check_prompt(ctx, self.categories) is not None and not self.causal:
             raise InputError(
-                "This model writes several symbols at once and cannot continue a prompt; "
+                "This model writes many symbols at once and cannot continue a prompt; "
                 "use a model that writes them in turn, such as mixture or transformer."
             )
         return super().sample(ctx, generator, temperature)
@@ -109,13 +109,11 @@ class TextFlow(TextModel, CategoricalFlow):
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor, ctx: Context, generator: torch.Generator | None = None) -> Tensor:
-        """Where symbols come in turn, step by step in both directions and with latents in float64.
+        """Step by step in both directions and with latents in float64.
 
         One symbol that rounding turns into another would lead all after it astray, and this is to tell what
         the encoding confuses.
         """
-        if not self.causal:
-            return super().reconstruct(x, ctx, generator)
         self.check(x, ctx)
         own = replace(self.prepare(ctx, generator), stepwise=True)
         z = self.encoding.encode(own.hide(x).long(), own.bare(), generator).z

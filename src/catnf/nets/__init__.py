@@ -10,7 +10,8 @@ from catnf.nets.linear_recurrence import LinearRecurrence
 from catnf.nets.mlp import MLP
 from catnf.nets.network import Network
 from catnf.nets.recurrent import BidirectionalLSTM, CausalLSTM
-from catnf.nets.text_transformer import CausalTransformer, ParallelTransformer
+from catnf.nets.text_rounds import ParallelTransformer
+from catnf.nets.text_transformer import CausalTransformer
 from catnf.nets.transformer import SetTransformer
 
 __all__ = [

@@ -109,8 +109,6 @@ class LexicalNetwork(Network):
         feed_forward: as in `CausalLSTM`.
     """
 
-    lanes = 1
-
     def __init__(
         self,
         lexicon: Lexicon,

@@ -39,23 +39,6 @@ def between(start: Tensor, end: Tensor) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
 
-def by_round(values: Tensor, lanes: int) -> Tensor:
-    """The elements of `values: [batch, elements, ...]` as they come in rounds: the first of every lane, then
-    the second of every lane, and so on. A lane is one of `lanes` equal pieces of a text.
-    """
-    return values if lanes == 1 else _transposed(values, lanes, -1)
-
-
-def by_place(values: Tensor, lanes: int) -> Tensor:
-    """Undo `by_round`."""
-    return values if lanes == 1 else _transposed(values, -1, lanes)
-
-
-def _transposed(values: Tensor, rows: int, columns: int) -> Tensor:
-    cut = values.reshape(values.shape[0], rows, columns, *values.shape[2:])
-    return cut.transpose(1, 2).flatten(1, 2)
-
-
 def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """Zero a random share of numbers and scale up the others; all stay without a generator."""
     if rate == 0.0 or generator is None:
@@ -94,7 +77,7 @@ class Memory:
     Attributes:
         places: of all elements, `[batch, elements, PLACES]` or with 1 in place of `batch`.
         state: of the layers, changed in place.
-        recent: the last elements that are read at once, `[batch, lanes, reads * inputs]`, changed in place.
+        recent: the last elements that are read at once, `[batch, 1, reads * inputs]`, changed in place.
     """
 
     places: Tensor
@@ -102,50 +85,68 @@ class Memory:
     recent: Tensor
 
 
-class Causal(Network):
-    """Networks whose state of an element depends on the elements before it, and on its place in the text.
+class TextNetwork(Network):
+    """What networks over texts do with elements before their layers see them.
 
-    With several lanes, elements come in rounds, see `by_round`, and their state depends on earlier rounds.
+    Args:
+        read: numbers that an element reads of others.
+        hidden: width.
+        input_dropout: share of elements that are hidden from others in training.
+        dropout: share of numbers of input and output that are dropped in training.
+        where: numbers that tell where an element is.
+    """
+
+    def __init__(
+        self, read: int, hidden: int, input_dropout: float, dropout: float, where: int = PLACES
+    ) -> None:
+        super().__init__()
+        check_share("input_dropout", input_dropout)
+        check_share("dropout", dropout)
+        self.hidden, self.input_dropout, self.dropout = hidden, input_dropout, dropout
+        self.input = AlignedLinear(read, hidden, bias=False)
+        self.place = AlignedLinear(where, hidden)
+        self.mix = nn.Linear(hidden, hidden, bias=False)
+
+    def hide_some(self, values: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Elements in the dtype of the weights, some of them hidden in training."""
+        values = values.to(self.mix.weight.dtype)
+        if self.input_dropout == 0.0 or generator is None:
+            return values
+        shape = (*values.shape[:-1], 1)
+        return values * (torch.rand(shape, device=values.device, generator=generator) >= self.input_dropout)
+
+    def embed(self, read: Tensor, where: Tensor) -> Tensor:
+        """What enters the layers, `[batch, elements, hidden]`, of what each element reads and its place."""
+        out: Tensor = self.mix(F.gelu(self.input(read) + self.place(where.to(read.dtype))))
+        return out
+
+
+class Causal(TextNetwork):
+    """Networks whose state of an element depends on the elements before it, and on its place in the text.
 
     Args:
         inputs: numbers that describe an element.
         hidden: width.
         input_dropout: share of elements that are hidden from those after them in training.
         dropout: share of numbers of input and output that are dropped in training.
-        lanes: elements of a round.
         reads: elements before each element that it reads directly, besides what layers tell of them.
     """
 
     def __init__(
-        self,
-        inputs: int,
-        hidden: int,
-        input_dropout: float,
-        dropout: float,
-        lanes: int = 1,
-        reads: int = 1,
+        self, inputs: int, hidden: int, input_dropout: float, dropout: float, reads: int = 1
     ) -> None:
-        super().__init__()
-        self.lanes, self.reads = lanes, reads
-        check_share("input_dropout", input_dropout)
-        check_share("dropout", dropout)
-        self.inputs, self.hidden = inputs, hidden
-        self.input_dropout, self.dropout = input_dropout, dropout
-        self.input = AlignedLinear(reads * inputs, hidden, bias=False)
-        self.place = AlignedLinear(PLACES, hidden)
-        self.mix = nn.Linear(hidden, hidden, bias=False)
+        super().__init__(reads * inputs, hidden, input_dropout, dropout)
+        self.inputs, self.reads = inputs, reads
 
     def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
-        """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`, both in rounds."""
-        return self.states(values, by_round(places(ctx, values), self.lanes), ctx)
+        """`values: [batch, elements, inputs]` to states `[batch, elements, hidden]`."""
+        return self.states(values, places(ctx, values), ctx)
 
     def states(self, values: Tensor, where: Tensor, ctx: SequenceContext) -> Tensor:
-        """`forward`, given `where: [batch or 1, elements, PLACES]` the elements are, in rounds as well."""
-        seen = self._hide_some(values, ctx.generator)
-        front = self.reads * self.lanes
-        padded = F.pad(seen, (0, 0, front, 0))
+        """`forward`, given `where: [batch or 1, elements, PLACES]` the elements are."""
+        padded = F.pad(self.hide_some(values, ctx.generator), (0, 0, self.reads, 0))
         # First the element before, then the one before that, and so on.
-        starts = range(front - self.lanes, -1, -self.lanes)
+        starts = range(self.reads - 1, -1, -1)
         recent = torch.cat([padded[:, start : start + ctx.elements] for start in starts], dim=-1)
         embedded = self.embed(recent, where)
         out = self.run(drop(embedded, self.dropout, ctx.generator), ctx)
@@ -153,19 +154,18 @@ class Causal(Network):
 
     def begin(self, ctx: SequenceContext, like: Tensor) -> Memory:
         """What is remembered before the first element of texts that `ctx` describes."""
-        width = self.reads * self.inputs
-        recent = self.mix.weight.new_zeros(ctx.batch, self.lanes, width)
-        return Memory(by_round(places(ctx, like), self.lanes), self.empty_state(ctx), recent)
+        recent = self.mix.weight.new_zeros(ctx.batch, 1, self.reads * self.inputs)
+        return Memory(places(ctx, like), self.empty_state(ctx), recent)
 
     def advance(self, previous: Tensor, memory: Memory, index: Index) -> Tensor:
-        """The states `[batch, lanes, hidden]` of the round `index`, which the memory then knows as well.
+        """The state `[batch, 1, hidden]` of the element `index`, which the memory then knows as well.
 
         Args:
-            previous: the elements of the round before, `[batch, lanes, inputs]`.
-            memory: of all rounds before.
+            previous: the element before, `[batch, 1, inputs]`.
+            memory: of all elements before.
             index: from 0, one after another.
         """
-        where = at(memory.places, 1, index, self.lanes)
+        where = at(memory.places, 1, index)
         older = memory.recent[..., : -self.inputs]
         memory.recent.copy_(torch.cat([previous.to(older.dtype), older], dim=-1))
         return self.run_one(self.embed(memory.recent, where), memory.state, index)
@@ -179,21 +179,8 @@ class Causal(Network):
         raise NotImplementedError
 
     def run_one(self, embedded: Tensor, state: list[tuple[Tensor, Tensor]], index: Index) -> Tensor:
-        """The round `index`, `[batch, lanes, hidden]` to the same, given what the layers remember."""
+        """The element `index`, `[batch, 1, hidden]` to the same, given what the layers remember."""
         raise NotImplementedError
-
-    def _hide_some(self, values: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Elements in the dtype of the weights, some of them hidden in training."""
-        values = values.to(self.mix.weight.dtype)
-        if self.input_dropout == 0.0 or generator is None:
-            return values
-        shape = (*values.shape[:-1], 1)
-        return values * (torch.rand(shape, device=values.device, generator=generator) >= self.input_dropout)
-
-    def embed(self, recent: Tensor, where: Tensor) -> Tensor:
-        """What enters the layers, `[batch, elements, hidden]`, of the elements before each and its place."""
-        out: Tensor = self.mix(F.gelu(self.input(recent) + self.place(where.to(recent.dtype))))
-        return out
 
 
 def normalized(h: Tensor) -> Tensor:

@@ -51,8 +51,7 @@ TEXTS = {
     "lexicon-small-lstm": "language model, small LSTM over whole words, on a CPU (ours)",
     "linear-recurrence": "CNF, gated linear recurrences (ours)",
     "transformer": "CNF, transformer (ours)",
-    "lanes": "CNF, transformer, eight symbols at once (ours)",
-    "parallel": "CNF, whole windows at once (ours)",
+    "parallel": "CNF, whole texts in four couplings (ours)",
 }
 _TEXT_UNITS = {"ptb": "char", "text8": "char", "text8-words": "word", "wikitext2": "word"}
 _SAME = "the same"

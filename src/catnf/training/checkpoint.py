@@ -43,7 +43,7 @@ def find_checkpoint(experiment: Experiment, folder: Path, seed: int, restart: bo
         raise StorageError(f"{checkpoint} is not a checkpoint of a training run; choose another folder.")
     try:
         stored, seed_then, step = (
-            Experiment.from_mapping(header["experiment"]),
+            Experiment.from_header(header["experiment"]),
             header["seed"],
             header["step"],
         )

@@ -15,7 +15,7 @@ from catnf.flows.actnorm import ActNorm
 from catnf.flows.anchors import SymbolReader
 from catnf.flows.autoregressive import AutoregressiveMixture, ChannelStep, Reversed
 from catnf.flows.category_mixture import CategoryMixture
-from catnf.flows.step import mixture_steps
+from catnf.flows.category_rounds import CategoryRounds
 from catnf.flows.transform import Sequential, Transform
 from catnf.models import Model, TextFlow
 from catnf.models.baselines import LanguageModel
@@ -45,11 +45,12 @@ class TextModelConfig:
     """Sizes of a model of texts; the defaults are the paper's for text8.
 
     Kinds are `text-flow`, an autoregressive flow; `text-latent`, the same flow with the encoding of Latent
-    NF; `text-parallel`, couplings over whole windows; `text-lm`, the language model without latents.
+    NF; `text-parallel`, a flow of a few couplings, each over many places of a text; `text-lm`, the language
+    model without latents.
     """
 
     kind: Literal["text-flow", "text-latent", "text-parallel", "text-lm"] = "text-flow"
-    # Over time; couplings of windows always have transformers.
+    # Over time; a text-parallel always has a transformer.
     network: Literal["lstm", "transformer", "linear-recurrence", "lexicon"] = "lstm"
     lexicon: int = 10_000  # words that a network of that name, an LSTM over words, knows
     channels: int = 3  # latent channels of a symbol
@@ -60,9 +61,12 @@ class TextModelConfig:
     hidden: int = 1024  # width of the network over time
     blocks: int = 2  # its layers
     heads: int = 8  # attention heads
-    reads: int = 1  # symbols before each symbol that a network over time other than an LSTM reads directly
-    lanes: int = 1  # pieces of a window that are written side by side, a symbol of each at once
-    width: int = 256  # of the network over channels, for each of them
+    # Symbols before each symbol, of a text-parallel also behind it, that a network over time other than an
+    # LSTM reads directly.
+    reads: int = 1
+    rounds: int = 8  # couplings of a text-parallel: it writes every 8th run first, then those after them
+    run: int = 4  # symbols that follow each other and that a coupling of a text-parallel writes together
+    width: int = 256  # of the network over channels, for each of them; of a text-parallel, over a run
     features: int = 64  # width of the embedding of symbols that encoders and the language model see
     encoder_hidden: int = 512  # width of the encoder and decoder of Latent NF, and of the decoder of words
     decoder: Literal["bayes", "network", "tied"] = "bayes"  # of words, of which there are more than 256
@@ -81,8 +85,9 @@ class TextModelConfig:
             "hidden",
             "blocks",
             "heads",
-            "lanes",
             "reads",
+            "rounds",
+            "run",
             "width",
             "lexicon",
         )
@@ -119,25 +124,23 @@ class TextModelConfig:
                 f"model.hidden is {self.hidden}; choose an even multiple of the {self.heads} attention heads."
             )
         flow = self.kind in ("text-flow", "text-latent")
-        if not self.changes and not (flow and self.anchored and self.lanes == 1):
+        if not self.changes and not (flow and self.anchored):
             raise InputError(
-                "model.changes is false, but only an anchored flow that writes symbols one by one can do "
-                "without changes; use model.changes=true."
+                "model.changes is false, but only an anchored flow that writes symbols one by one has the "
+                "choice; use model.changes=true."
             )
-        if self.lanes > 1 and not (self.kind == "text-flow" and self.network == "transformer"):
+        if self.kind == "text-parallel" and not (self.anchored and self.layers == 1):
             raise InputError(
-                f"model.lanes is {self.lanes}, but only a text-flow with model.network=transformer has any; "
-                "leave it out."
+                f"model.anchored is {str(self.anchored).lower()} and model.layers is {self.layers}, but a "
+                "text-parallel is anchored and has model.rounds couplings; leave both out."
             )
-        if self.reads > 1 and (recurrent or self.kind == "text-parallel"):
+        if self.reads > 1 and recurrent:
             raise InputError(
-                f"model.reads is {self.reads}, but only a transformer or linear-recurrence that looks back "
-                "reads several symbols directly; leave it out, or use model.network=transformer."
+                f"model.reads is {self.reads}, but only a transformer or linear-recurrence reads several "
+                "symbols directly; leave it out, or use model.network=transformer."
             )
         if self.encoder_hidden % 2:
             raise InputError(f"model.encoder_hidden is {self.encoder_hidden}; give an even number.")
-        if self.kind == "text-parallel" and self.channels < 2:
-            raise InputError(f"model.channels is {self.channels}; a channel mask needs at least 2.")
 
     def make(self, task: Task) -> Model:
         """A freshly initialized model for `task`."""
@@ -145,10 +148,6 @@ class TextModelConfig:
             raise InputError(f"Model {self.kind} is for texts, but {task.name} is none; choose another kind.")
         if self.network == "lexicon" and task.level == "words":
             raise InputError("model.network is lexicon, which is for characters; use model.network=lstm.")
-        if task.window % self.lanes:
-            raise InputError(
-                f"model.lanes is {self.lanes}, no divisor of task.window={task.window}; change either."
-            )
         vectors = task.vectors() if task.level == "words" else None
         words = task.word_counts(self.lexicon) if self.network == "lexicon" else None
         return build_text_model(self, task.frequencies(), task.length_counts(), vectors, words)
@@ -174,12 +173,12 @@ def build_text_model(
         return _language_model(config, frequencies, lengths, vectors, words)
     encoding = _encoding(config, frequencies, vectors)
     if config.kind == "text-parallel":
-        return TextFlow(encoding, _parallel(config), causal=False, lengths=lengths)
+        return TextFlow(encoding, _parallel(config, frequencies, vectors), causal=False, lengths=lengths)
     if not config.anchored:
         flow: Transform = Sequential(_free_steps(config, config.layers))
     else:
         flow = _anchored(config, frequencies, vectors, words, lengths is not None)
-    return TextFlow(encoding, flow, causal=config.lanes == 1, lengths=lengths)
+    return TextFlow(encoding, flow, lengths=lengths)
 
 
 def _language_model(
@@ -206,7 +205,7 @@ def _over_time(config: TextModelConfig, inputs: int) -> Causal:
         return CausalLSTM(inputs, *sizes, *dropouts, config.weight_dropout, config.feed_forward)
     if config.network == "linear-recurrence":
         return LinearRecurrence(inputs, *sizes, *dropouts, config.reads)
-    return CausalTransformer(inputs, *sizes, config.heads, *dropouts, config.lanes, config.reads)
+    return CausalTransformer(inputs, *sizes, config.heads, *dropouts, config.reads)
 
 
 def _anchored(
@@ -224,11 +223,9 @@ def _anchored(
         weights: nn.Module = nn.Identity()
         reader = SymbolReader(frequencies, None)
     else:
-        reader = SymbolReader(frequencies, start_vectors(vectors, categories, config.features))
+        reader = _reader(config, frequencies, vectors)
         network = _over_time(config, config.features)
         weights = CategoryWeights(config.hidden, frequencies)
-    if categories > _TABLE_LIMIT and config.lanes > 1:
-        raise InputError(f"model.lanes is {config.lanes}, but words are written one by one; leave it out.")
     if categories > _TABLE_LIMIT or not config.changes:
         first: Transform = CategoryMixture(network, weights, reader)
     else:
@@ -282,17 +279,32 @@ def _free_steps(config: TextModelConfig, layers: int) -> list[Transform]:
     return steps
 
 
-def _parallel(config: TextModelConfig) -> Sequential:
-    def make(inputs: int, outputs: int) -> ParallelTransformer:
-        return ParallelTransformer(inputs, outputs, config.hidden, config.blocks, config.heads)
+def _parallel(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | None) -> Transform:
+    """Couplings of which each starts from the logistics of the symbols, and changes other places."""
+    network = ParallelTransformer(
+        config.features,
+        range(config.rounds),
+        config.run,
+        config.hidden,
+        config.blocks,
+        config.heads,
+        config.width,
+        config.input_dropout,
+        config.dropout,
+        config.reads,
+    )
+    weights = CategoryWeights(config.width, frequencies)
+    return CategoryRounds(network, weights, _reader(config, frequencies, vectors))
 
-    return mixture_steps(config.channels, config.layers, config.mixtures, make)
+
+def _reader(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | None) -> SymbolReader:
+    return SymbolReader(frequencies, start_vectors(vectors, len(frequencies), config.features))
 
 
 def _encoding(config: TextModelConfig, frequencies: torch.Tensor, vectors: Tensor | None) -> Encoding:
     categories, channels, hidden = len(frequencies), config.channels, config.encoder_hidden
     # A flow that starts from the symbols' places need not keep them close; misread symbols only slow it down.
-    spread = config.spread if config.kind != "text-parallel" and config.anchored else 1.0
+    spread = config.spread if config.anchored else 1.0
     if config.kind == "text-latent":
         encoder = BidirectionalLSTM(config.features, 2 * channels, hidden)
         decoder = BidirectionalLSTM(channels, categories, hidden)
