@@ -113,3 +113,5 @@ def test_files_of_earlier_versions_are_read() -> None:
         Experiment.from_mapping(earlier)
     with pytest.raises(InputError, match="Unknown field 'lanes' in model"):
         Experiment.from_header({**mapping, "model": {**model, "lanes": 8}})
+    with pytest.raises(InputError, match="a mapping of fields"):
+        Experiment.from_header("nonsense")  # type: ignore[arg-type]

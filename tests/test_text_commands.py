@@ -29,7 +29,7 @@ KINDS = {
     "latent": ["model.mixtures=5"],
     "lstm": [],
     "transformer": ["model.heads=2"],
-    "parallel": ["model.heads=2", "model.rounds=2", "model.run=3", "model.reads=2"],
+    "parallel": ["model.heads=2", "model.rounds=2", "model.run=3", "model.reads=3"],
 }
 Run = Callable[..., object]
 
@@ -304,6 +304,24 @@ def test_scores_of_sentences_hardly_depend_on_their_company() -> None:
         (alone,) = score_texts([text.strip()], "text/ptb/lexicon-small", samples=20, seed=1)
         assert one.bits == pytest.approx(alone.bits, abs=0.3)
         assert one.symbols == len(text.strip()) + 1
+
+
+def test_a_run_does_not_go_on_with_another_text(run_catnf: Run, story: Path) -> None:
+    train(run_catnf, story, "mixture", "runs")
+    longer = "training.steps=8"
+    assert train(run_catnf, story, "mixture", "runs", longer).code == 0
+    story.write_text("the dog sat on the mat; the cat ran away.\n" * 60, encoding="utf-8")
+    told = train(run_catnf, story, "mixture", "runs", longer)
+    assert told.code == 2
+    assert "holds a run on other data than text/file has now; give it the former data" in told.err
+    assert train(run_catnf, story, "mixture", "others").code == 0
+
+
+def test_a_refused_training_leaves_no_folder(run_catnf: Run, story: Path, tmp_path: Path) -> None:
+    story.write_text("too short", encoding="utf-8")
+    told = train(run_catnf, story, "mixture", "runs")
+    assert told.code == 2, told.err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_texts_written_in_rounds_are_scored_at_any_length(run_catnf: Run, story: Path) -> None:

@@ -53,21 +53,16 @@ def counts_on_device(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-def at(values: Tensor, dim: int, index: Index, width: int = 1) -> Tensor:
-    """The piece `index` of `values` along `dim`, where every piece has `width` elements."""
+def at(values: Tensor, dim: int, index: Index) -> Tensor:
+    """The element `index` of `values` along `dim`, which stays with a size of 1."""
     if isinstance(index, int):
-        return values.narrow(dim, index * width, width)
-    return values.index_select(dim, _elements(index, width))
+        return values.narrow(dim, index, 1)
+    return values.index_select(dim, index.view(1))
 
 
 def put(target: Tensor, dim: int, index: Index, values: Tensor) -> None:
-    """Write `values` over the piece `index` of `target` along `dim`; all pieces are as wide as `values`."""
-    width = values.shape[dim]
+    """Write `values`, of size 1 along `dim`, over the element `index` of `target`."""
     if isinstance(index, int):
-        target.narrow(dim, index * width, width).copy_(values)
+        target.narrow(dim, index, 1).copy_(values)
     else:
-        target.index_copy_(dim, _elements(index, width), values.to(target.dtype))
-
-
-def _elements(index: Tensor, width: int) -> Tensor:
-    return index * width + torch.arange(width, device=index.device)
+        target.index_copy_(dim, index.view(1), values.to(target.dtype))

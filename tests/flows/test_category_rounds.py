@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from catnf.context import SequenceContext
+from catnf.flows import category_rounds
 from catnf.flows.anchors import Anchors, SymbolReader
 from catnf.flows.base import Logistic
 from catnf.flows.category_rounds import CategoryRounds
@@ -27,7 +28,7 @@ def flow(request: pytest.FixtureRequest, perturb: Perturb) -> CategoryRounds:
     symbols = request.param == "reads symbols"
     reader = SymbolReader(frequencies, torch.randn(CATEGORIES, 3)) if symbols else None
     inputs = 3 if symbols else CHANNELS
-    network = ParallelTransformer(inputs, range(ROUNDS), RUN, HIDDEN, 1, 2, width=HIDDEN, reads=4)
+    network = ParallelTransformer(inputs, ROUNDS, RUN, HIDDEN, 1, 2, width=HIDDEN, reads=4)
     made = perturb(CategoryRounds(network, CategoryWeights(HIDDEN, frequencies), reader), 0.3)
     return made.double()  # type: ignore[return-value]
 
@@ -50,6 +51,15 @@ def test_inverse(flow: CategoryRounds, seeded: Seeded, lengths: list[int] | None
     torch.testing.assert_close(flow(z, replace(ctx, stepwise=True)), (y, logdet))
     density = ctx.total(Logistic().log_prob(y)) + logdet
     torch.testing.assert_close(flow.log_density(z, ctx, Logistic()), density)
+
+
+@torch.no_grad()
+def test_writing_in_pieces(flow: CategoryRounds, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many runs at once as there is memory for."""
+    y, ctx = torch.randn(BATCH, ELEMENTS, CHANNELS, generator=seeded(3)).double(), context(lengths=[9, 4])
+    whole = flow.inverse(y, ctx)
+    monkeypatch.setattr(category_rounds, "_NUMBERS_AT_ONCE", 1)
+    torch.testing.assert_close(flow.inverse(y, ctx), whole)
 
 
 def test_places_depend_on_earlier_rounds(flow: CategoryRounds, seeded: Seeded) -> None:

@@ -316,6 +316,10 @@ def test_other_contexts_are_refused(model: Model) -> None:
         ({"network": "transformer", "weight_dropout": 0.1}, r"a transformer has no matrices over time"),
         ({"network": "transformer", "hidden": 7}, r"model\.hidden is 7; choose an even multiple"),
         ({"kind": "text-parallel", "rounds": 0}, r"model\.rounds is 0; give at least 1"),
+        (
+            {"kind": "text-parallel", "run": 3, "reads": 2},
+            r"model\.reads is 2, so that no run would read all",
+        ),
         ({"kind": "text-parallel", "layers": 2}, r"model\.layers is 2, but a text-parallel"),
         ({"kind": "text-parallel", "anchored": False}, r"model\.anchored is false and model\.layers is 1"),
         ({"encoder_hidden": 5}, r"model\.encoder_hidden is 5; give an even number"),

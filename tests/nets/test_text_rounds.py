@@ -11,18 +11,17 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from catnf.context import SequenceContext
-from catnf.errors import InputError
 from catnf.nets import ParallelTransformer
 
 Perturb = Callable[[nn.Module, float], nn.Module]
 BATCH, ELEMENTS, INPUTS = 2, 12, 3
-PATTERNS = {
-    "in order": (0, 1, 2, 3),
-    "both ways": (0, 1, 2, 0, 2, 1),
-    "all at once": (0,),
-    "one after another": tuple(range(ELEMENTS)),
-    "runs in order": (0, 1, 2),
-    "runs all at once": (0,),
+KINDS = {  # rounds, run, reads
+    "in order": (4, 1, 3),
+    "all at once": (1, 1, 1),
+    "one after another": (ELEMENTS, 1, 2),
+    "runs in order": (3, 2, 4),
+    "runs all at once": (1, 3, 3),
+    "more rounds than runs": (9, 2, 16),
 }
 LENGTHS = pytest.mark.parametrize("lengths", [None, [12, 7]])
 
@@ -37,10 +36,10 @@ class NeverWaits(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.fixture(params=PATTERNS)
+@pytest.fixture(params=KINDS)
 def network(request: pytest.FixtureRequest, perturb: Perturb) -> ParallelTransformer:
-    run = 2 if request.param.startswith("runs") else 1
-    made = ParallelTransformer(INPUTS, PATTERNS[request.param], run, 8, 2, 2, width=6, reads=4)
+    rounds, run, reads = KINDS[request.param]
+    made = ParallelTransformer(INPUTS, rounds, run, 8, 2, 2, width=6, reads=reads)
     return perturb(made, 0.3)  # type: ignore[return-value]
 
 
@@ -52,7 +51,7 @@ def context(lengths: list[int] | None = None) -> SequenceContext:
 def test_elements_see_earlier_rounds_and_their_run_so_far(network: ParallelTransformer) -> None:
     values = torch.randn(BATCH, ELEMENTS, INPUTS)
     runs = torch.arange(ELEMENTS) // network.run
-    turns = network.turns(int(runs[-1]) + 1)[runs]
+    turns = runs % network.rounds
     states = network(values, context())
     assert states.shape == (BATCH, ELEMENTS, 6)
     for place in range(ELEMENTS):
@@ -70,7 +69,7 @@ def test_a_round_after_the_other_equals_all_at_once(
 ) -> None:
     ctx = context(lengths)
     values = ctx.hide(torch.randn(BATCH, ELEMENTS, INPUTS))
-    every = torch.cat(network.rounds(ELEMENTS)).sort().values
+    every = torch.cat(network.in_rounds(ELEMENTS)).sort().values
     assert torch.equal(every, torch.arange(ELEMENTS // network.run)), "every run has its round"
     with NeverWaits():
         states = written(network, values, ctx)
@@ -79,8 +78,8 @@ def test_a_round_after_the_other_equals_all_at_once(
 
 def written(network: ParallelTransformer, values: Tensor, ctx: SequenceContext) -> Tensor:
     """States `[batch, elements, width]`, a round after the other."""
-    memory, states = network.begin(ctx, values), torch.zeros(*values.shape[:2], network.heads_of_runs.width)
-    for runs in network.rounds(ctx.elements):
+    memory, states = network.begin(ctx, values), torch.zeros(*values.shape[:2], network.within.width)
+    for runs in network.in_rounds(ctx.elements):
         h = network.advance(memory, runs, None if ctx.mask is None else ctx.mask[:, runs * network.run])
         for index in range(network.run):
             at = runs * network.run + index
@@ -105,14 +104,9 @@ def test_padding_is_not_seen(network: ParallelTransformer) -> None:
 
 
 def test_hidden_elements_are_hidden_in_training() -> None:
-    network = ParallelTransformer(INPUTS, (0, 1), 2, 8, 1, 2, 6, input_dropout=0.9, dropout=0.2)
+    network = ParallelTransformer(INPUTS, 2, 2, 8, 1, 2, 6, input_dropout=0.9, dropout=0.2)
     values, generator = torch.randn(1, 400, INPUTS), torch.Generator().manual_seed(0)
     hidden = network.hide_some(values, generator)
     assert float((hidden == 0).all(-1).float().mean()) == pytest.approx(0.9, abs=0.05)
     training = SequenceContext(1, 400, generator=generator)
     assert not torch.equal(network(values, training), network(values, training))
-
-
-def test_bad_rounds_are_refused() -> None:
-    with pytest.raises(InputError, match=r"rounds are \[0, 2\]; let them be 0, 1, 2, \.\.\. without a gap"):
-        ParallelTransformer(INPUTS, (0, 2))

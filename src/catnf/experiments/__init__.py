@@ -46,6 +46,8 @@ class Experiment:
     @classmethod
     def from_header(cls, values: Mapping[str, object]) -> Experiment:
         """Read an experiment from the header of a file, which may be of an earlier version."""
+        if not isinstance(values, Mapping):  # as a damaged file may have it
+            return cls.from_mapping(values)
         kept: dict[str, object] = {}
         for name, part in values.items():
             retired = _RETIRED.get(name, {})

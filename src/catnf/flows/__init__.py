@@ -3,6 +3,8 @@
 from catnf.flows.actnorm import ActNorm, ConditionalActNorm
 from catnf.flows.autoregressive import AutoregressiveMixture, ChannelStep
 from catnf.flows.base import Logistic
+from catnf.flows.category_mixture import CategoryMixture
+from catnf.flows.category_rounds import CategoryRounds
 from catnf.flows.coupling import AffineCoupling, Coupling, MixtureCoupling
 from catnf.flows.linear import InvertibleLinear
 from catnf.flows.masks import ChannelMask, ChessMask, Mask
@@ -16,6 +18,8 @@ __all__ = [
     "ActNorm",
     "AffineCoupling",
     "AutoregressiveMixture",
+    "CategoryMixture",
+    "CategoryRounds",
     "ChannelMask",
     "ChannelStep",
     "ChessMask",

@@ -17,7 +17,7 @@ from catnf.flows.transform import Transform
 
 
 class CategoryDensity(nn.Module):
-    """`log p(z_t | z_<t) = logsumexp_k(log-weight of k + log q(z_t | k))`, given states of a causal network.
+    """`log p(z_t | state) = logsumexp_k(log-weight of k + log q(z_t | k))`, given states of a network.
 
     Args:
         weights: a network from states to log-weights `[batch, elements, categories]`.

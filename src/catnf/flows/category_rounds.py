@@ -10,16 +10,27 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from catnf.context import Context, SequenceContext
-from catnf.flows.anchors import read
+from catnf.flows.anchors import Anchors, read
 from catnf.flows.category_mixture import CategoryMixture, anchored
 from catnf.nets.text_rounds import ParallelTransformer
 
+Work = Callable[[Tensor, Tensor, Context], tuple[Tensor, Tensor]]
+"""From `[batch, some, channels]`, states and a context to the outcome, and to the latents that others see."""
+
+_NUMBERS_AT_ONCE = 1 << 26
+"""Of a weight for every category of every element that is written at once; a few such tensors are needed."""
+
 
 class CategoryRounds(CategoryMixture):
-    """A coupling for every round of runs of elements, each given the latents of all earlier rounds.
+    """A coupling for every round of runs of elements, each given the latents of earlier rounds.
 
     Within a round runs do not depend on each other; within a run the coupling goes from latent to latent, as
     `CategoryMixture` does. One network serves all couplings, and tells all they need in a single pass.
+
+    Args:
+        network: a `ParallelTransformer` of as many inputs as the reader gives, or as there are channels.
+        weights: a network from its states to log-weights `[batch, elements, categories]`.
+        reader: a `SymbolReader`, or `None` where the network sees latents alone.
     """
 
     def forward(self, z: Tensor, ctx: Context) -> tuple[Tensor, Tensor]:
@@ -33,7 +44,7 @@ class CategoryRounds(CategoryMixture):
             logdet.add_(more)
             return y, now
 
-        return self._by_round(z, own, change), logdet
+        return self._by_round(z, own, anchors, change), logdet
 
     def inverse(self, z: Tensor, ctx: Context) -> Tensor:
         own, anchors = anchored(ctx)
@@ -42,32 +53,27 @@ class CategoryRounds(CategoryMixture):
             found = self.restore(y, state, one, anchors)
             return found, found
 
-        return self._by_round(z, own, restore)
+        return self._by_round(z, own, anchors, restore)
 
-    def _by_round(
-        self,
-        values: Tensor,
-        ctx: SequenceContext,
-        work: Callable[[Tensor, Tensor, Context], tuple[Tensor, Tensor]],
-    ) -> Tensor:
-        """`work` on one element of every run after the other, and on one round of runs after another.
-
-        It gives the outcome and the latents, which all that follows sees.
-        """
-        network, anchors = cast("ParallelTransformer", self.network), anchored(ctx)[1]
+    def _by_round(self, values: Tensor, ctx: SequenceContext, anchors: Anchors, work: Work) -> Tensor:
+        """`work` on one element of every run after the other, and on one round of runs after another."""
+        network = cast("ParallelTransformer", self.network)
         memory, mask = network.begin(ctx, values), ctx.mask
         spare = -ctx.elements % network.run
         if spare:  # runs are whole, texts perhaps not
             mask, values = F.pad(ctx.real(values), (0, spare)), F.pad(values, (0, 0, 0, spare))
         out = torch.zeros_like(values)
-        for runs in network.rounds(ctx.elements):
+        most = max(1, _NUMBERS_AT_ONCE // (ctx.batch * len(anchors.means)))
+        for runs in network.in_rounds(ctx.elements):
             first = runs * network.run
             state = network.advance(memory, runs, None if ctx.mask is None else ctx.mask[:, first])
-            for index in range(network.run):
-                at = first + index
-                real = None if mask is None else mask[:, at]
-                h = network.element(memory, runs, state, index)
-                out[:, at], known = work(values[:, at], h, Context(ctx.batch, len(at), real))
-                seen = read(known, anchors, self.reader)
-                network.tell(memory, at, seen if real is None else seen * real.unsqueeze(-1))
+            # Runs of a round do not see each other: as many at once as there is memory for.
+            for some, h in zip(torch.split(runs, most), torch.split(state, most, dim=1), strict=True):
+                for index in range(network.run):
+                    at = some * network.run + index
+                    real = None if mask is None else mask[:, at]
+                    one = Context(ctx.batch, len(at), real)
+                    out[:, at], known = work(values[:, at], network.element(memory, some, h, index), one)
+                    seen = read(known, anchors, self.reader)
+                    network.tell(memory, at, seen if real is None else seen * real.unsqueeze(-1))
         return out[:, : ctx.elements]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catnf.context import SequenceContext
-from catnf.errors import InputError
 from catnf.nets.linear import AlignedLinear
 from catnf.nets.network import Network
 from catnf.nets.sequence import PLACES, TextNetwork, drop, places
@@ -54,6 +52,7 @@ class RunHeads(Network):
         super().__init__()
         self.run, self.width = run, width
         self.state = nn.Linear(hidden, run * width)
+        # Optimizers treat it as what reads inputs, and not as a hidden matrix, of which it has only a part.
         self.own = AlignedLinear(run * inputs, run * width, bias=False)
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
         self.expand = nn.ModuleList(nn.Linear(width, 2 * width, bias=False) for _ in range(layers))
@@ -87,13 +86,17 @@ class RunHeads(Network):
 class ParallelTransformer(TextNetwork):
     """A transformer over runs of elements, whose state depends on runs of earlier rounds on both sides.
 
-    A run reads those of its neighbours that earlier rounds have written, and then attends to the runs of
+    Every `rounds`-th run of a text is written in the first round, those behind them in the second, and so
+    on. A run reads those of its neighbours that earlier rounds have written, and then attends to the runs of
     earlier rounds and of its own, which have read theirs. So the states of all elements of a known text
     follow in one pass, and writing a text is one pass as well, a round after the other.
 
+    An element is known to all later rounds if `reads` is at least `run`, but for those at the end of a text
+    that ends with another round than the last; `(rounds - 1) * run` are enough for these too.
+
     Args:
         inputs: numbers that describe an element.
-        rounds: when each run of a text is written, counted from 0; repeated over longer texts.
+        rounds: how many there are.
         run: elements of a run; only small networks lie between one of them and the next.
         hidden: width.
         layers: of the transformer.
@@ -104,13 +107,10 @@ class ParallelTransformer(TextNetwork):
         reads: elements on either side of a run that it reads directly.
     """
 
-    pattern: Tensor
-    steps: Tensor
-
     def __init__(
         self,
         inputs: int,
-        rounds: Sequence[int],
+        rounds: int,
         run: int = 1,
         hidden: int = 512,
         layers: int = 8,
@@ -120,52 +120,40 @@ class ParallelTransformer(TextNetwork):
         dropout: float = 0.0,
         reads: int = 8,
     ) -> None:
-        super().__init__(2 * reads * inputs, hidden, input_dropout, dropout, PLACES + len(rounds))
-        if sorted(set(rounds)) != list(range(1 + max(rounds))):
-            raise InputError(f"The rounds are {list(rounds)}; let them be 0, 1, 2, ... without a gap.")
-        self.inputs, self.run, self.reads, self.heads = inputs, run, reads, heads
-        self.order = tuple(rounds)
-        self.register_buffer("pattern", torch.tensor(rounds), persistent=False)  # the same on the device
-        self.layers = nn.ModuleList(RotaryLayer(hidden, heads, causal=False) for _ in range(layers))
+        super().__init__(2 * reads * inputs, hidden, input_dropout, dropout, PLACES + rounds)
+        self.inputs, self.rounds, self.run, self.reads, self.heads = inputs, rounds, run, reads, heads
+        self.layers = nn.ModuleList(RotaryLayer(hidden, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
-        self.heads_of_runs = RunHeads(inputs, run, hidden, width)
-        # Where what a run reads is, counted from its first element: for Python, and on the device.
-        self.offsets = [*range(-reads, 0), *range(run, run + reads)]
-        self.register_buffer("steps", torch.tensor(self.offsets), persistent=False)
+        self.within = RunHeads(inputs, run, hidden, width)
 
     def forward(self, values: Tensor, ctx: SequenceContext) -> Tensor:
         """`values: [batch, elements, inputs]` to states `[batch, elements, width]`."""
         values, runs = self.hide_some(ctx.hide(values), ctx.generator), self._runs(ctx.elements)
-        padded = self._with_zeros(values)
-        turns = self.turns(runs)
+        padded, end = self._between_zeros(values), self.reads + runs * self.run
+        turns = torch.arange(runs, device=values.device) % self.rounds
         known = self._known(turns).to(padded.dtype).unsqueeze(-1)
-        end = self.reads + runs * self.run
         read = [
             padded[:, self.reads + step : end + step : self.run] * known[:, number]
-            for number, step in enumerate(self.offsets)
+            for number, step in enumerate((*range(-self.reads, 0), *range(self.run, self.run + self.reads)))
         ]
         h = drop(self.embed(torch.cat(read, dim=-1), self._where(ctx, values)), self.dropout, ctx.generator)
         mask = (turns.unsqueeze(1) >= turns).unsqueeze(0)
         if ctx.mask is not None:
             mask = mask & ctx.mask[:, None, :: self.run]
-        h = self.norm(through(self.layers, h, mask, self.dropout, ctx))
+        h = drop(
+            self.norm(through(self.layers, self.heads, h, mask, self.dropout, ctx)),
+            self.dropout,
+            ctx.generator,
+        )
         own = torch.unflatten(padded[:, self.reads : end], 1, (runs, self.run))
-        out = self.heads_of_runs(drop(h, self.dropout, ctx.generator), own).flatten(1, 2)[:, : ctx.elements]
-        return drop(out, self.dropout, ctx.generator)
+        return drop(self.within(h, own).flatten(1, 2)[:, : ctx.elements], self.dropout, ctx.generator)
 
-    def turns(self, runs: int) -> Tensor:
-        """The round of every run of a text, `[runs]`."""
-        return self.pattern.repeat(-(-runs // len(self.pattern)))[:runs]
-
-    def rounds(self, elements: int) -> list[Tensor]:
+    def in_rounds(self, elements: int) -> list[Tensor]:
         """The runs of every round that has any, `[some]` each."""
-        runs, device = self._runs(elements), self.pattern.device
-        found = []
-        for number in range(max(self.order) + 1):
-            firsts = [place for place, turn in enumerate(self.order) if turn == number and place < runs]
-            every = [torch.arange(first, runs, len(self.order), device=device) for first in firsts]
-            found += [torch.cat(every)] if every else []
-        return found
+        runs, device = self._runs(elements), self.mix.weight.device
+        return [
+            torch.arange(turn, runs, self.rounds, device=device) for turn in range(min(self.rounds, runs))
+        ]
 
     def begin(self, ctx: SequenceContext, like: Tensor) -> RoundsMemory:
         """What is remembered before the first round of texts that `ctx` describes."""
@@ -173,25 +161,25 @@ class ParallelTransformer(TextNetwork):
         nothing = zeros(ctx.batch, self.heads, 0, self.hidden // self.heads)
         return RoundsMemory(
             self._where(ctx, like),
-            self._with_zeros(zeros(ctx.batch, ctx.elements, self.inputs)),
+            self._between_zeros(zeros(ctx.batch, ctx.elements, self.inputs)),
             [(nothing, nothing) for _ in self.layers],
             None if ctx.mask is None else ctx.mask[:, :0],
         )
 
-    def advance(self, memory: RoundsMemory, at: Tensor, real: Tensor | None) -> Tensor:
+    def advance(self, memory: RoundsMemory, runs: Tensor, real: Tensor | None) -> Tensor:
         """The states `[batch, some, hidden]` of the runs of a round, which the memory then knows as well.
 
         Args:
             memory: of all rounds before.
-            at: which runs these are, `[some]`.
+            runs: which ones these are, `[some]`.
             real: `[batch, some]`, false at runs of padding; `None` where nothing is padded.
         """
         # What later rounds write is still zero.
-        read = memory.values[:, at.unsqueeze(1) * self.run + self.steps + self.reads].flatten(2)
-        h = self.embed(read, memory.where[:, at])
+        around = runs.unsqueeze(1) * self.run + self._steps(runs.device) + self.reads
+        h = self.embed(memory.values[:, around].flatten(2), memory.where[:, runs])
         if real is not None and memory.seen is not None:
             memory.seen = torch.cat([memory.seen, real], dim=1)
-        rotation = rotations(at, self.hidden // self.heads)
+        rotation = rotations(runs, self.hidden // self.heads)
         for number, layer in enumerate(self.layers):
             h, memory.state[number] = cast("RotaryLayer", layer).extend(
                 h, rotation, memory.state[number], memory.seen
@@ -199,33 +187,38 @@ class ParallelTransformer(TextNetwork):
         out: Tensor = self.norm(h)
         return out
 
-    def element(self, memory: RoundsMemory, at: Tensor, h: Tensor, index: int) -> Tensor:
-        """The states `[batch, some, width]` of the element `index` of runs, whose own are `h`."""
-        places = at.unsqueeze(1) * self.run + torch.arange(self.run, device=at.device)
-        return self.heads_of_runs.one(h, memory.values[:, places + self.reads], index)
+    def element(self, memory: RoundsMemory, runs: Tensor, h: Tensor, index: int) -> Tensor:
+        """The states `[batch, some, width]` of the element `index` of `runs: [some]`, whose own are `h`."""
+        own = runs.unsqueeze(1) * self.run + torch.arange(self.run, device=runs.device)
+        return self.within.one(h, memory.values[:, own + self.reads], index)
 
-    def tell(self, memory: RoundsMemory, places: Tensor, values: Tensor) -> None:
-        """Let all that follows know elements `values: [batch, some, inputs]` at `places: [some]`."""
-        memory.values[:, places + self.reads] = values.to(memory.values.dtype)
+    def tell(self, memory: RoundsMemory, elements: Tensor, values: Tensor) -> None:
+        """Let all that follows know `elements: [some]`, which are `values: [batch, some, inputs]`."""
+        memory.values[:, elements + self.reads] = values.to(memory.values.dtype)
 
     def _runs(self, elements: int) -> int:
         return -(-elements // self.run)
 
-    def _with_zeros(self, values: Tensor) -> Tensor:
+    def _steps(self, device: torch.device) -> Tensor:
+        """Where what a run reads is, counted from its first element."""
+        steps = torch.arange(-self.reads, self.reads, device=device)
+        return torch.where(steps < 0, steps, steps + self.run)
+
+    def _between_zeros(self, values: Tensor) -> Tensor:
         behind = -values.shape[1] % self.run + self.reads
         return F.pad(values, (0, 0, self.reads, behind))
 
     def _known(self, turns: Tensor) -> Tensor:
-        """Whether what may be read is of earlier rounds, `[runs, 2 reads]`."""
+        """Whether what may be read is of earlier rounds than `turns: [runs]`, `[runs, 2 reads]`."""
         first = torch.arange(len(turns), device=turns.device).unsqueeze(1) * self.run
-        places = first + self.steps
-        there = (places >= 0) & (places < len(turns) * self.run)
-        run = places.clamp(0, len(turns) * self.run - 1) // self.run
+        read = first + self._steps(turns.device)
+        there = (read >= 0) & (read < len(turns) * self.run)
+        run = read.clamp(0, len(turns) * self.run - 1) // self.run
         return there & (turns[run] < turns.unsqueeze(1))
 
     def _where(self, ctx: SequenceContext, like: Tensor) -> Tensor:
-        """Where in its text and in the pattern a run is, `[batch or 1, runs, marks]`."""
-        in_text, size = places(ctx, like)[:, :: self.run], len(self.pattern)
-        every = torch.arange(max(size, in_text.shape[1]), device=in_text.device)
-        in_pattern = (every[: in_text.shape[1], None] % size == every[:size]).to(in_text.dtype)
-        return torch.cat([in_text, in_pattern.expand(len(in_text), -1, -1)], dim=-1)
+        """Where in its text a run is, and in which round, `[batch or 1, runs, marks]`."""
+        in_text = places(ctx, like)[:, :: self.run]
+        turns = torch.arange(in_text.shape[1], device=in_text.device) % self.rounds
+        in_round = turns.unsqueeze(1) == torch.arange(self.rounds, device=in_text.device)
+        return torch.cat([in_text, in_round.to(in_text.dtype).expand(len(in_text), -1, -1)], dim=-1)

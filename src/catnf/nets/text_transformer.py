@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -36,14 +34,13 @@ class RotaryLayer(nn.Module):
     Args:
         hidden: width.
         heads: attention heads.
-        causal: whether an element sees only those before it and itself.
     """
 
     compile_unit = True
 
-    def __init__(self, hidden: int, heads: int, causal: bool) -> None:
+    def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
-        self.heads, self.causal = heads, causal
+        self.heads = heads
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
         self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
         self.mix = nn.Linear(hidden, hidden, bias=False)
@@ -59,13 +56,12 @@ class RotaryLayer(nn.Module):
             h: `[batch, elements, hidden]`.
             rotation: of the elements.
             mask: `[batch or 1, elements, elements]`, true where the first may look at the second; `None` for
-                all, or all before if it is causal.
+                those before it and itself.
             kept: `[2, batch, elements, hidden]`, what both additions are multiplied by, or `None`.
         """
         query, key, value = self._heads(h, rotation)
         bias = None if mask is None else torch.where(mask, 0.0, -1e9).to(h.dtype).unsqueeze(1)
-        causal = self.causal and mask is None
-        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, is_causal=causal)
+        seen = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, is_causal=mask is None)
         return self._finish(h, seen, kept)
 
     def advance(self, h: Tensor, rotation: tuple[Tensor, Tensor], before: KeysValues, index: Index) -> Tensor:
@@ -121,19 +117,19 @@ class RotaryLayer(nn.Module):
 
 
 def through(
-    layers: nn.ModuleList, h: Tensor, mask: Tensor | None, dropout: float, ctx: SequenceContext
+    layers: nn.ModuleList, heads: int, h: Tensor, mask: Tensor | None, dropout: float, ctx: SequenceContext
 ) -> Tensor:
     """`h: [batch, elements, hidden]` after all of these layers.
 
     Args:
-        layers: of one `RotaryLayer` or more.
+        layers: each a `RotaryLayer`.
+        heads: of each.
         h: of the elements, in their order.
         mask: as a layer takes it.
         dropout: share of numbers of every layer's additions that are dropped in training.
         ctx: of the texts.
     """
-    width = h.shape[-1] // cast("RotaryLayer", layers[0]).heads
-    rotation = rotations(torch.arange(h.shape[1], device=h.device), width)
+    rotation = rotations(torch.arange(h.shape[1], device=h.device), h.shape[-1] // heads)
     for layer in layers:
         factors = None
         if dropout > 0.0 and ctx.generator is not None:
@@ -167,11 +163,11 @@ class CausalTransformer(Causal):
     ) -> None:
         super().__init__(inputs, hidden, input_dropout, dropout, reads)
         self.heads = heads
-        self.layers = nn.ModuleList(RotaryLayer(hidden, heads, causal=True) for _ in range(layers))
+        self.layers = nn.ModuleList(RotaryLayer(hidden, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(hidden, elementwise_affine=False)
 
     def run(self, embedded: Tensor, ctx: SequenceContext) -> Tensor:
-        out: Tensor = self.norm(through(self.layers, embedded, None, self.dropout, ctx))
+        out: Tensor = self.norm(through(self.layers, self.heads, embedded, None, self.dropout, ctx))
         return out
 
     def empty_state(self, ctx: SequenceContext) -> list[KeysValues]:

@@ -131,6 +131,10 @@ class Task(ABC):
         """The entropy of the data in bits per variable, which no model can beat; `None` where unknown."""
         return None
 
+    def fingerprint(self) -> str:
+        """SHA-256 of the training data; empty where examples are drawn anew, or always the same."""
+        return ""
+
     @abstractmethod
     def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, Context]:
         """Draw `size` training examples `x: [size, elements]` and their context on `generator.device`.

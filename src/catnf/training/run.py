@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import time
+from contextlib import suppress
 
 import torch
 from lightning.fabric import Fabric
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from catnf.configuration import to_mapping
 from catnf.drawing import loss_curve
-from catnf.errors import InputError, StorageError, TrainingError
+from catnf.errors import CatnfError, InputError, StorageError, TrainingError
 from catnf.experiments import Experiment
 from catnf.fitted import save_model
 from catnf.locking import locked
@@ -37,8 +38,15 @@ def train(experiment: Experiment, options: RunOptions) -> RunSummary:
     start = time.monotonic()
     options.check()
     task = experiment.make_task()
+    new = not options.folder.exists()
     found = find_checkpoint(experiment, options.folder, options.seed, options.restart)
-    run = _Run(experiment, task, options, _launch(options), start, found)
+    try:
+        run = _Run(experiment, task, options, _launch(options), start, found)
+    except CatnfError:
+        if new:
+            with suppress(OSError):  # nothing was written but the folder itself
+                options.folder.rmdir()
+        raise
     ready = time.monotonic()
     with locked(options.turn), Interrupt() as interrupt:
         run.begin(ready)
@@ -74,6 +82,12 @@ class _Run:
         self.folder = options.folder
         self.checkpoint = self.folder / CHECKPOINT
         self.before = 0.0  # seconds of earlier pieces
+        self.data = task.fingerprint()
+        if found is not None and found[1].get("data", self.data) != self.data:
+            raise InputError(
+                f"{self.folder} holds a run on other data than {task.name} has now; give it the former data, "
+                "or use another folder (--output) or --restart."
+            )
         device = fabric.device
         generator = torch.Generator(device=device)
         generator.manual_seed(options.seed * 1_000_003 + fabric.global_rank)
@@ -167,6 +181,7 @@ class _Run:
                 "kind": "checkpoint",
                 "experiment": to_mapping(self.experiment),
                 "seed": self.options.seed,
+                "data": self.data,
                 "step": self.step.index,
                 "layout": self.step.flat.names,
                 "seconds": self._seconds(),

@@ -156,6 +156,9 @@ class Molecules(Task):
             return Statistics.unknown(self.categories, self.nodes)
         return Statistics.of(archive, self.categories, self.nodes)
 
+    def fingerprint(self) -> str:
+        return MoleculeData(self.vocabulary, {"train": self.archive("train")}, {}).fingerprint()
+
     def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, Context]:
         tables = self._table("train", generator.device)
         chosen = torch.randint(len(tables.atoms), (size,), device=generator.device, generator=generator)

@@ -94,6 +94,10 @@ class Text(Task):
         """Whether examples are sentences, whose lengths are given."""
         return self.source == "ptb"
 
+    def fingerprint(self) -> str:
+        train = {"train": self._part("train")}
+        return TextData(self.vocabulary, train, self._header.counts).fingerprint()
+
     def batch(self, size: int, generator: torch.Generator) -> tuple[Tensor, SequenceContext]:
         device = generator.device
         codes, lengths = self._table("train", device)

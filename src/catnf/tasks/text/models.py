@@ -65,7 +65,7 @@ class TextModelConfig:
     # LSTM reads directly.
     reads: int = 1
     rounds: int = 8  # couplings of a text-parallel: it writes every 8th run first, then those after them
-    run: int = 4  # symbols that follow each other and that a coupling of a text-parallel writes together
+    run: int = 1  # symbols that follow each other and that a coupling of a text-parallel writes together
     width: int = 256  # of the network over channels, for each of them; of a text-parallel, over a run
     features: int = 64  # width of the embedding of symbols that encoders and the language model see
     encoder_hidden: int = 512  # width of the encoder and decoder of Latent NF, and of the decoder of words
@@ -133,6 +133,11 @@ class TextModelConfig:
             raise InputError(
                 f"model.anchored is {str(self.anchored).lower()} and model.layers is {self.layers}, but a "
                 "text-parallel is anchored and has model.rounds couplings; leave both out."
+            )
+        if self.kind == "text-parallel" and self.reads < self.run:
+            raise InputError(
+                f"model.reads is {self.reads}, so that no run would read all of the model.run={self.run} "
+                f"symbols of another; give at least {self.run}."
             )
         if self.reads > 1 and recurrent:
             raise InputError(
@@ -283,7 +288,7 @@ def _parallel(config: TextModelConfig, frequencies: Tensor, vectors: Tensor | No
     """Couplings of which each starts from the logistics of the symbols, and changes other places."""
     network = ParallelTransformer(
         config.features,
-        range(config.rounds),
+        config.rounds,
         config.run,
         config.hidden,
         config.blocks,
