@@ -16,6 +16,7 @@ from catnf.evaluation import EvaluationOptions, evaluate_likelihood
 from catnf.experiments import load_experiment
 from catnf.fitted import load
 from catnf.storage import load_tensors
+from catnf.studio.app import Studio
 from catnf.text import DEFAULT_MODEL
 from catnf.training.options import RunOptions
 from catnf.training.run import train as train_run
@@ -304,6 +305,12 @@ def test_scores_of_sentences_hardly_depend_on_their_company() -> None:
         (alone,) = score_texts([text.strip()], "text/ptb/lexicon-small", samples=20, seed=1)
         assert one.bits == pytest.approx(alone.bits, abs=0.3)
         assert one.symbols == len(text.strip()) + 1
+
+
+def test_a_page_needs_a_model_that_continues_texts(run_catnf: Run, story: Path) -> None:
+    train(run_catnf, story, "parallel", "runs")
+    with pytest.raises(InputError, match="runs writes many symbols at once and cannot continue a text"):
+        Studio("runs")
 
 
 def test_a_run_does_not_go_on_with_another_text(run_catnf: Run, story: Path) -> None:

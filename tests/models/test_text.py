@@ -315,6 +315,8 @@ def test_other_contexts_are_refused(model: Model) -> None:
         ({"network": "transformer", "feed_forward": 2}, r"every layer of a transformer has one anyway"),
         ({"network": "transformer", "weight_dropout": 0.1}, r"a transformer has no matrices over time"),
         ({"network": "transformer", "hidden": 7}, r"model\.hidden is 7; choose an even multiple"),
+        ({"kind": "text-parallel", "network": "lexicon"}, r"model\.network is lexicon, but only a language"),
+        ({"kind": "text-parallel", "rounds": 2000}, r"model\.rounds is 2000; give from 1 to 1,024"),
         ({"kind": "text-parallel", "rounds": 0}, r"model\.rounds is 0; give at least 1"),
         (
             {"kind": "text-parallel", "run": 3, "reads": 2},

@@ -49,8 +49,14 @@ class Studio:
         self.molecules = [name for name in bundled_names() if name.startswith("molecules/")]
         self.text = text or TEXT
         self._loaded: dict[str, FittedModel] = {}
-        if text is not None:
-            text_task(self.model(text))  # refuses now rather than on the page
+        if text is not None:  # refuses now rather than on the page
+            model = self.model(text)
+            text_task(model)
+            if not getattr(model.model, "causal", True):
+                raise InputError(
+                    f"{text} writes many symbols at once and cannot continue a text; "
+                    "give a model that writes them in turn, such as one of text/text8/mixture."
+                )
 
     def model(self, name: str | Path) -> FittedModel:
         """A model by its name or path."""

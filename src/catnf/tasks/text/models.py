@@ -36,6 +36,7 @@ from catnf.tasks.task import Task
 from catnf.tasks.text.data import Text
 from catnf.tasks.text.lexicon import WordCounts
 
+_MOST_AROUND = 1024  # symbols or rounds: each costs time in every step, and windows are rarely longer
 _TABLE_LIMIT = 256
 """Up to so many categories every one has a mean and a scale of its own, and the decoder is Bayes' rule."""
 
@@ -94,6 +95,9 @@ class TextModelConfig:
         for name in (*names, "features", "encoder_hidden"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give at least 1.")
+        for name in ("reads", "rounds", "run"):
+            if getattr(self, name) > _MOST_AROUND:
+                raise InputError(f"model.{name} is {getattr(self, name)}; give from 1 to {_MOST_AROUND:,}.")
         if self.feed_forward < 0:
             raise InputError(f"model.feed_forward is {self.feed_forward}; give 0 for none, or more.")
         for name in ("input_dropout", "dropout", "weight_dropout"):
@@ -104,7 +108,7 @@ class TextModelConfig:
         transformer = self.network == "transformer" or self.kind == "text-parallel"
         network = "transformer" if transformer else self.network
         recurrent = network in ("lstm", "lexicon")
-        if network == "lexicon" and not (self.anchored and self.kind in ("text-flow", "text-lm")):
+        if self.network == "lexicon" and not (self.anchored and self.kind in ("text-flow", "text-lm")):
             raise InputError(
                 "model.network is lexicon, but only a language model, or a text-flow that is anchored, can "
                 "follow it; use model.network=lstm."
