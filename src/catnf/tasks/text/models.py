@@ -79,6 +79,10 @@ class TextModelConfig:
     spread: float = 4.0  # how many times farther apart than elsewhere symbols start if the flow is anchored
 
     def __post_init__(self) -> None:
+        self._check_numbers()
+        self._check_choices()
+
+    def _check_numbers(self) -> None:
         names = (
             "channels",
             "layers",
@@ -105,6 +109,9 @@ class TextModelConfig:
         for name in ("reach", "spread"):
             if not getattr(self, name) > 0:
                 raise InputError(f"model.{name} is {getattr(self, name)}; give a number above 0.")
+
+    def _check_choices(self) -> None:
+        """What goes together."""
         transformer = self.network == "transformer" or self.kind == "text-parallel"
         network = "transformer" if transformer else self.network
         recurrent = network in ("lstm", "lexicon")
